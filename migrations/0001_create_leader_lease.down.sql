@@ -1,0 +1,3 @@
+-- Forgets every token. Whatever remembers one (a token column in a table of the application) must be reset with it.
+
+DROP TABLE leader_lease;

@@ -1,0 +1,158 @@
+-- name: AcquireLease :one
+-- AcquireLease takes the job's lease for holder if it is free (never held, expired or released), in one statement, and
+-- answers in any case with the lease as it now is. Acquired says whether holder has it.
+--
+-- It reads first: where another holder's lease is live it writes nothing, locks nothing and waits for nothing, and
+-- TimeLeft tells when to try again. A row that somebody has locked (an open guard, a rival at work) counts as not free.
+--
+-- Asking again after a lost reply is safe. A live lease that holder has already, under a token greater than known_token, is
+-- extended and keeps its token; one whose token is known_token or less belongs to a term that holder has given up,
+-- and is taken over under a new token. Pass 0 for a holder that had no term yet.
+--
+-- TTL is in seconds and may have a fraction. No row (sql.ErrNoRows) means that a rival created the row while this
+-- statement ran: ask again.
+WITH candidate AS (
+    SELECT l.job_name,
+           CASE
+               WHEN l.holder = sqlc.arg(holder) AND l.token > sqlc.arg(known_token)::bigint AND l.expires_at > clock_timestamp()
+               THEN l.token
+               ELSE l.token + 1
+           END AS next_token
+    FROM leader_lease AS l
+    WHERE l.job_name = sqlc.arg(job_name)
+      AND (l.expires_at <= clock_timestamp() OR l.holder = sqlc.arg(holder))
+    FOR UPDATE SKIP LOCKED
+),
+taken AS (
+    UPDATE leader_lease AS l
+    SET holder      = sqlc.arg(holder),
+        token       = c.next_token,
+        acquired_at = CASE WHEN l.token = c.next_token THEN l.acquired_at ELSE clock_timestamp() END,
+        renewed_at  = clock_timestamp(),
+        expires_at  = clock_timestamp() + make_interval(secs => sqlc.arg(ttl_seconds)::float8)
+    FROM candidate AS c
+    WHERE l.job_name = c.job_name
+    RETURNING l.job_name, l.holder, l.token, l.acquired_at, l.renewed_at, l.expires_at
+),
+created AS (
+    INSERT INTO leader_lease (job_name, holder, token, acquired_at, renewed_at, expires_at)
+    SELECT sqlc.arg(job_name), sqlc.arg(holder), 1, clock_timestamp(), clock_timestamp(),
+           clock_timestamp() + make_interval(secs => sqlc.arg(ttl_seconds)::float8)
+    WHERE NOT EXISTS (SELECT FROM leader_lease AS l WHERE l.job_name = sqlc.arg(job_name))
+    ON CONFLICT (job_name) DO NOTHING
+    RETURNING job_name, holder, token, acquired_at, renewed_at, expires_at
+),
+answer AS (
+    SELECT true AS acquired, t.* FROM taken AS t
+    UNION ALL
+    SELECT true AS acquired, c.* FROM created AS c
+    UNION ALL
+    SELECT false AS acquired, l.job_name, l.holder, l.token, l.acquired_at, l.renewed_at, l.expires_at
+    FROM leader_lease AS l
+    WHERE l.job_name = sqlc.arg(job_name)
+      AND NOT EXISTS (SELECT FROM taken)
+)
+SELECT a.acquired::boolean AS acquired,
+       a.job_name::text AS job_name,
+       a.holder::text AS holder,
+       a.token::bigint AS token,
+       a.acquired_at::timestamptz AS acquired_at,
+       a.renewed_at::timestamptz AS renewed_at,
+       a.expires_at::timestamptz AS expires_at,
+       extract(epoch FROM a.expires_at - clock_timestamp())::float8 AS time_left
+FROM answer AS a;
+
+-- name: LookLeases :many
+-- LookLeases reads the leases of the jobs in a JSON array of names, in one statement: what a waiting candidate asks. TimeLeft is in seconds by the
+-- database clock; zero or less means that the lease is free. A job without a row was never led: it is free too.
+SELECT job_name, holder, token, acquired_at, renewed_at, expires_at,
+       extract(epoch FROM expires_at - clock_timestamp())::float8 AS time_left
+FROM leader_lease
+WHERE job_name IN (SELECT jsonb_array_elements_text((sqlc.arg(job_names)::text)::jsonb));
+
+-- name: ListLeases :many
+-- ListLeases reads every lease, by job name. TimeLeft is in seconds by the database clock; zero or less means that nobody leads the
+-- job.
+SELECT job_name, holder, token, acquired_at, renewed_at, expires_at,
+       extract(epoch FROM expires_at - clock_timestamp())::float8 AS time_left
+FROM leader_lease
+ORDER BY job_name;
+
+-- name: RenewLease :execrows
+-- RenewLease extends the live lease of exactly this job, holder and token by TTL seconds from now, and returns how many rows it
+-- changed. 0 means that the term is over: taken over, expired or released. It never creates or takes back a lease.
+UPDATE leader_lease
+SET renewed_at = clock_timestamp(),
+    expires_at = clock_timestamp() + make_interval(secs => sqlc.arg(ttl_seconds)::float8)
+WHERE job_name = sqlc.arg(job_name)
+  AND holder = sqlc.arg(holder)
+  AND token = sqlc.arg(token)
+  AND expires_at > clock_timestamp();
+
+-- name: RenewLeases :many
+-- RenewLeases does the same for many terms of one holder in one statement. Terms is a JSON array of objects with job_name and
+-- token. It answers with one row for every term that is not over; Renewed is false where somebody has locked the row: that
+-- term must be asked for again. No row for a term means that it is over.
+--
+-- Locked rows are skipped, so that one lock in a psql session costs at most one term, not all of the process.
+WITH wanted AS (
+    SELECT t.term ->> 'job_name' AS job_name, (t.term ->> 'token')::bigint AS token
+    FROM (SELECT jsonb_array_elements((sqlc.arg(terms)::text)::jsonb) AS term) AS t
+),
+held AS (
+    SELECT l.job_name, l.token
+    FROM leader_lease AS l
+    JOIN wanted AS w ON w.job_name = l.job_name AND w.token = l.token
+    WHERE l.holder = sqlc.arg(holder)
+      AND l.expires_at > clock_timestamp()
+),
+free AS (
+    SELECT l.job_name
+    FROM leader_lease AS l
+    JOIN held AS h ON h.job_name = l.job_name AND h.token = l.token
+    WHERE l.holder = sqlc.arg(holder)
+      AND l.expires_at > clock_timestamp()
+    FOR NO KEY UPDATE OF l SKIP LOCKED
+),
+renewed AS (
+    UPDATE leader_lease AS l
+    SET renewed_at = clock_timestamp(),
+        expires_at = clock_timestamp() + make_interval(secs => sqlc.arg(ttl_seconds)::float8)
+    FROM free AS f
+    WHERE l.job_name = f.job_name
+    RETURNING l.job_name
+)
+SELECT h.job_name, h.token, (r.job_name IS NOT NULL)::boolean AS renewed
+FROM held AS h
+LEFT JOIN renewed AS r ON r.job_name = h.job_name;
+
+-- name: ReleaseLease :execrows
+-- ReleaseLease ends the lease of exactly this job, holder and token now, and returns how many rows it changed. 0 means that it was over
+-- already; a successor's lease is never touched.
+UPDATE leader_lease
+SET expires_at = clock_timestamp()
+WHERE job_name = sqlc.arg(job_name)
+  AND holder = sqlc.arg(holder)
+  AND token = sqlc.arg(token)
+  AND expires_at > clock_timestamp();
+
+-- name: GuardLease :one
+-- GuardLease, called in a transaction, holds off every successor until that transaction ends; the holder's renewals pass. No row
+-- (sql.ErrNoRows) means that the term is over: roll back. Under REPEATABLE READ and SERIALIZABLE a takeover that the transaction's
+-- snapshot does not show gives SQLSTATE 40001 instead.
+--
+-- It asks whether anybody has taken the lease since, not whether the lease has expired: until somebody takes it nobody can be
+-- overtaken, and then nobody can take it before the transaction ends.
+SELECT token
+FROM leader_lease
+WHERE job_name = sqlc.arg(job_name)
+  AND holder = sqlc.arg(holder)
+  AND token = sqlc.arg(token)
+FOR KEY SHARE;
+
+-- name: LeaseToken :one
+-- LeaseToken returns the fencing token of the job's current or last term. It grows with every takeover. No row
+-- (sql.ErrNoRows) means that the job was never led.
+SELECT token
+FROM leader_lease
+WHERE job_name = sqlc.arg(job_name);
