@@ -1,0 +1,54 @@
+package pgleader_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/pgleader/pgleader/internal/pgtest"
+	"github.com/pgleader/pgleader/leader"
+)
+
+func TestMain(m *testing.M) { pgtest.Main(m) }
+
+// forEachDriver runs a test over lib/pq and over pgx, each on a fresh database.
+func forEachDriver(t *testing.T, test func(t *testing.T, driver, url string)) {
+	t.Helper()
+	for _, driver := range pgtest.Drivers {
+		t.Run(driver, func(t *testing.T) {
+			t.Parallel()
+			test(t, driver, pgtest.NewURL(t))
+		})
+	}
+}
+
+func TestOneOfThreeLeadsAndAnotherFollowsItsResignation(t *testing.T) {
+	forEachDriver(t, func(t *testing.T, driver, url string) {
+		pool := pgtest.Open(t, driver, url)
+		terms := make(chan *leader.Term, 3)
+		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+		defer cancel()
+		for range 3 {
+			e, err := leader.New(pool, leader.Config{TTL: 2 * time.Second, RetryEvery: 50 * time.Millisecond})
+			if err != nil {
+				t.Fatal(err)
+			}
+			go func() {
+				term, err := e.Campaign(ctx, "nightly-report")
+				if err != nil {
+					t.Error(err)
+				}
+				terms <- term
+			}()
+		}
+		for token := int64(1); token <= 3; token++ {
+			term := <-terms
+			if term.Token() != token {
+				t.Errorf("token %d, want %d", term.Token(), token)
+			}
+			if err := term.Resign(); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}

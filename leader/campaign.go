@@ -1,0 +1,106 @@
+package leader
+
+import (
+	"context"
+	"fmt"
+)
+
+// campaign waits until this process leads the job, and returns the term with the seat, which the caller leaves.
+func (e *Elector) campaign(ctx context.Context, job string) (*seat, *Term, error) {
+	if err := checkJob(job); err != nil {
+		return nil, nil, err
+	}
+	c := candidacy{elector: e, job: job}
+	defer c.end()
+	for {
+		s, _, err := e.take(ctx, job, true)
+		if err != nil {
+			return nil, nil, fmt.Errorf("leader: campaign for %q: %w", job, err)
+		}
+		term, lease, err := e.claim(ctx, s, job)
+		if term != nil {
+			return s, term, nil
+		}
+		e.leave(s)
+		if err == nil {
+			err = c.lost(ctx, lease)
+		} else {
+			err = c.failed(ctx, err)
+		}
+		if err != nil {
+			return nil, nil, fmt.Errorf("leader: campaign for %q: %w", job, err)
+		}
+	}
+}
+
+// A candidacy is one call's wait for a job, from its first lost claim on.
+type candidacy struct {
+	elector *Elector
+	job     string
+	waiter  *waiter
+	rival   int64 // the token of the term that was last reported as waited for
+	failing bool
+}
+
+func (c *candidacy) end() {
+	if c.waiter != nil {
+		c.elector.forget(c.waiter)
+	}
+}
+
+// lost waits, after a claim that found the lease held, until the lease looks free.
+func (c *candidacy) lost(ctx context.Context, held Lease) error {
+	c.failing = false
+	c.report(held)
+	return c.wait(ctx, held)
+}
+
+// failed waits, after a claim that failed, until another look has succeeded.
+func (c *candidacy) failed(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if hopeless(err) {
+		return err
+	}
+	if !c.failing {
+		c.elector.emit(Event{Kind: ClaimFailed, Job: c.job, Holder: c.elector.holder, Err: err})
+	}
+	c.failing = true
+	return c.wait(ctx, Lease{})
+}
+
+func (c *candidacy) wait(ctx context.Context, held Lease) error {
+	e := c.elector
+	if c.waiter == nil {
+		c.waiter = e.await(c.job)
+	}
+	e.expect(c.waiter, held.Left)
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case n := <-c.waiter.news:
+			if hopeless(n.err) {
+				return n.err
+			}
+			if n.err != nil {
+				continue
+			}
+			// A live lease of our own is one that was granted in an answer that got lost, or belongs to a term given up here:
+			// the next claim settles it.
+			if !n.lease.Live() || n.lease.Holder == e.holder {
+				return nil
+			}
+			c.report(n.lease)
+		}
+	}
+}
+
+// report says once for each term who leads instead.
+func (c *candidacy) report(held Lease) {
+	if held.Live() && held.Token != c.rival {
+		c.rival = held.Token
+		c.elector.emit(Event{Kind: Waiting, Job: c.job, Holder: held.Holder, Token: held.Token})
+	}
+}

@@ -1,0 +1,137 @@
+package leader
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+const (
+	// MinTTL is the shortest TTL that New accepts. Below it, a tenth of the TTL is less than the pauses that a busy machine
+	// imposes on any process, and terms would be lost for no other reason.
+	MinTTL = 250 * time.Millisecond
+
+	// MaxTTL is the longest TTL that New accepts. A crashed leader is succeeded only after its TTL.
+	MaxTTL = 24 * time.Hour
+
+	// MaxJobBytes is the length of the longest job name, in bytes. The table has the same limit.
+	MaxJobBytes = 1024
+
+	minInterval    = 10 * time.Millisecond
+	maxHolderBytes = 200 // leaves room in the column's 255 bytes for the random part
+)
+
+// Config says who an elector is and how often it talks to the database. The zero value is ready to use.
+type Config struct {
+	// Holder names this process to a person who reads the lease table. New appends a random part, so that two
+	// processes with the same name are never taken for one, nor a process for its own predecessor after a restart.
+	// At most 200 bytes of UTF-8. Default host:pid.
+	Holder string
+
+	// TTL is how long a lease lasts without renewal: the longest time that a job has no leader after a crash. A term ends
+	// a tenth of it early, as a margin for clocks that run at different rates. From 250 ms to 24 h. Default 15 s.
+	TTL time.Duration
+
+	// RenewEvery is how often the leases that this process holds are renewed, all by one statement. A renewal may take a
+	// third of the TTL, and must fit in with the margin: at most 17/30 of the TTL. Default TTL/3.
+	RenewEvery time.Duration
+
+	// RetryEvery is how often a waiting candidate looks at the lease when nothing wakes it earlier: the longest time that a
+	// job has no leader after a resignation. Each wait is up to a quarter longer, at random, so that many candidates spread
+	// out. At least 10 ms. Default TTL/3, at most 1.5 s.
+	RetryEvery time.Duration
+
+	// Logger gets one line for each event, with the attributes job, holder and token. Default slog.Default().
+	Logger *slog.Logger
+
+	// OnEvent, if set, is called beside every log line, for metrics. It is called from the goroutine that saw the event,
+	// possibly from several at once, after the event took effect. It must not block: renewals may wait for it. Default nil.
+	OnEvent func(Event)
+}
+
+// timing is every duration that an elector uses, derived from Config in one place and validated together.
+type timing struct {
+	ttl        time.Duration
+	renewEvery time.Duration
+	retryEvery time.Duration
+	callLimit  time.Duration // how long one call to the database may take
+	margin     time.Duration // by how much a term ends before its lease
+	retryPause time.Duration // between a failed renewal and the next try
+	wallCheck  time.Duration // how often the wall clock is compared while terms are held
+}
+
+func (c Config) timing() (timing, error) {
+	t := timing{ttl: c.TTL, renewEvery: c.RenewEvery, retryEvery: c.RetryEvery}
+	if t.ttl == 0 {
+		t.ttl = 15 * time.Second
+	}
+	if t.ttl < MinTTL || t.ttl > MaxTTL {
+		return t, fmt.Errorf("%w: TTL is %v, want %v to %v", ErrConfig, t.ttl, MinTTL, MaxTTL)
+	}
+	if t.renewEvery == 0 {
+		t.renewEvery = t.ttl / 3
+	}
+	if t.retryEvery == 0 {
+		t.retryEvery = min(t.ttl/3, 1500*time.Millisecond)
+	}
+	t.callLimit = t.ttl / 3
+	t.margin = t.ttl / 10
+	t.retryPause = max(minInterval, min(t.renewEvery/10, time.Second))
+	t.wallCheck = t.margin / 2
+
+	if t.renewEvery < minInterval {
+		return t, fmt.Errorf("%w: RenewEvery is %v, want at least %v", ErrConfig, t.renewEvery, minInterval)
+	}
+	if need := t.renewEvery + t.callLimit + t.margin; need > t.ttl {
+		return t, fmt.Errorf("%w: RenewEvery %v + %v for one renewal (TTL/3) + %v of margin (TTL/10) do not fit in TTL %v: "+
+			"set RenewEvery to %v or less, or leave it 0", ErrConfig, t.renewEvery, t.callLimit, t.margin, t.ttl, t.ttl-t.callLimit-t.margin)
+	}
+	if t.retryEvery < minInterval || t.retryEvery > MaxTTL {
+		return t, fmt.Errorf("%w: RetryEvery is %v, want %v to %v", ErrConfig, t.retryEvery, minInterval, MaxTTL)
+	}
+	return t, nil
+}
+
+// holder returns the name that goes into the lease row. The random part makes it unique to one elector: a host name is
+// not (containers share it, and all of them are process 1), and neither is a configured name after a restart.
+func (c Config) holder() (string, error) {
+	name := c.Holder
+	if name == "" {
+		host, err := os.Hostname()
+		if err != nil {
+			host = "unknown"
+		}
+		name = fmt.Sprintf("%s:%d", strings.ToValidUTF8(host[:min(len(host), maxHolderBytes-20)], ""), os.Getpid())
+	}
+	if err := checkText(name, maxHolderBytes); err != nil {
+		return "", fmt.Errorf("%w: Holder %w", ErrConfig, err)
+	}
+	return name + ":" + strings.ToLower(rand.Text()[:12]), nil
+}
+
+func checkJob(job string) error {
+	if err := checkText(job, MaxJobBytes); err != nil {
+		return fmt.Errorf("%w: it %w", ErrJobName, err)
+	}
+	return nil
+}
+
+// checkText refuses what Postgres would refuse (SQLSTATE 22021, 23514) with a less helpful message.
+func checkText(s string, limit int) error {
+	switch {
+	case s == "":
+		return errors.New("is empty")
+	case len(s) > limit:
+		return fmt.Errorf("has %d bytes, want at most %d", len(s), limit)
+	case !utf8.ValidString(s):
+		return errors.New("is not valid UTF-8")
+	case strings.ContainsRune(s, 0):
+		return errors.New("contains a NUL byte, which Postgres cannot store")
+	}
+	return nil
+}

@@ -1,0 +1,65 @@
+package leader
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/pgleader/pgleader/db"
+)
+
+// Lease is one row of the lease table, as data: who leads a job, or led it last. It says what the database knew when it was
+// asked, and grants nothing.
+type Lease struct {
+	Job        string
+	Holder     string    // "" if the job was never led
+	Token      int64     // the fencing token of the current or last term, 0 if the job was never led
+	AcquiredAt time.Time // database time, like the other two
+	RenewedAt  time.Time
+	ExpiresAt  time.Time
+	Left       time.Duration // how long the lease had to live when the database answered; zero or less: it is free
+}
+
+// Live reports whether the job had a leader when the database answered.
+func (l Lease) Live() bool { return l.Left > 0 }
+
+// Leases returns every lease in the database, by job name, also those of jobs that nobody leads now.
+func (e *Elector) Leases(ctx context.Context) ([]Lease, error) {
+	leases, err := ask(ctx, e, func(ctx context.Context, q db.Querier) ([]Lease, error) {
+		rows, err := q.ListLeases(ctx)
+		leases := make([]Lease, len(rows))
+		for i, row := range rows {
+			leases[i] = leaseOf(db.LookLeasesRow(row))
+		}
+		return leases, err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("leader: list leases: %w", err)
+	}
+	return leases, nil
+}
+
+func leaseOf(row db.LookLeasesRow) Lease {
+	return Lease{
+		Job:        row.JobName,
+		Holder:     row.Holder,
+		Token:      row.Token,
+		AcquiredAt: row.AcquiredAt,
+		RenewedAt:  row.RenewedAt,
+		ExpiresAt:  row.ExpiresAt,
+		Left:       seconds(row.TimeLeft),
+	}
+}
+
+// seconds converts what Postgres calls a number of seconds. time.Duration ends at 292 years, where it says so.
+func seconds(s float64) time.Duration {
+	const limit = float64(1<<63 - 1)
+	ns := s * float64(time.Second)
+	switch {
+	case ns >= limit:
+		return 1<<63 - 1
+	case ns <= -limit:
+		return -1 << 63
+	}
+	return time.Duration(ns)
+}
