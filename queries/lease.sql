@@ -63,12 +63,21 @@ SELECT a.acquired::boolean AS acquired,
 FROM answer AS a;
 
 -- name: LookLeases :many
--- LookLeases reads the leases of the jobs in a JSON array of names, in one statement: what a waiting candidate asks. TimeLeft is in seconds by the
--- database clock; zero or less means that the lease is free. A job without a row was never led: it is free too.
-SELECT job_name, holder, token, acquired_at, renewed_at, expires_at,
-       extract(epoch FROM expires_at - clock_timestamp())::float8 AS time_left
-FROM leader_lease
-WHERE job_name IN (SELECT jsonb_array_elements_text((sqlc.arg(job_names)::text)::jsonb));
+-- LookLeases reads the leases of the jobs in a JSON array of names, in one statement: what a waiting candidate asks. TimeLeft is
+-- in seconds by the database clock; zero or less means that the lease is free. A job without a row was never led: it is
+-- free too.
+--
+-- LATERAL with LIMIT looks each name up by the index; the planner takes any JSON text for a hundred names and would scan
+-- the table for one.
+SELECT l.job_name, l.holder, l.token, l.acquired_at, l.renewed_at, l.expires_at,
+       extract(epoch FROM l.expires_at - clock_timestamp())::float8 AS time_left
+FROM (SELECT jsonb_array_elements_text((sqlc.arg(job_names)::text)::jsonb) AS job_name) AS wanted
+CROSS JOIN LATERAL (
+    SELECT t.job_name, t.holder, t.token, t.acquired_at, t.renewed_at, t.expires_at
+    FROM leader_lease AS t
+    WHERE t.job_name = wanted.job_name
+    LIMIT 1
+) AS l;
 
 -- name: ListLeases :many
 -- ListLeases reads every lease, by job name. TimeLeft is in seconds by the database clock; zero or less means that nobody leads the
@@ -94,22 +103,16 @@ WHERE job_name = sqlc.arg(job_name)
 -- token. It answers with one row for every term that is not over; Renewed is false where somebody has locked the row: that
 -- term must be asked for again. No row for a term means that it is over.
 --
--- Locked rows are skipped, so that one lock in a psql session costs at most one term, not all of the process.
+-- Locked rows are skipped, so that one lock in a psql session costs at most one term, not all of the process. They are looked up
+-- only if there are any. NOT IN, because it is hashed whatever the planner expects of a JSON text; a join here is quadratic.
 WITH wanted AS (
     SELECT t.term ->> 'job_name' AS job_name, (t.term ->> 'token')::bigint AS token
     FROM (SELECT jsonb_array_elements((sqlc.arg(terms)::text)::jsonb) AS term) AS t
 ),
-held AS (
-    SELECT l.job_name, l.token
-    FROM leader_lease AS l
-    JOIN wanted AS w ON w.job_name = l.job_name AND w.token = l.token
-    WHERE l.holder = sqlc.arg(holder)
-      AND l.expires_at > clock_timestamp()
-),
 free AS (
     SELECT l.job_name
-    FROM leader_lease AS l
-    JOIN held AS h ON h.job_name = l.job_name AND h.token = l.token
+    FROM wanted AS w
+    JOIN leader_lease AS l ON l.job_name = w.job_name AND l.token = w.token
     WHERE l.holder = sqlc.arg(holder)
       AND l.expires_at > clock_timestamp()
     FOR NO KEY UPDATE OF l SKIP LOCKED
@@ -120,11 +123,18 @@ renewed AS (
         expires_at = clock_timestamp() + make_interval(secs => sqlc.arg(ttl_seconds)::float8)
     FROM free AS f
     WHERE l.job_name = f.job_name
-    RETURNING l.job_name
+    RETURNING l.job_name, l.token
 )
-SELECT h.job_name, h.token, (r.job_name IS NOT NULL)::boolean AS renewed
-FROM held AS h
-LEFT JOIN renewed AS r ON r.job_name = h.job_name;
+SELECT r.job_name, r.token, true AS renewed
+FROM renewed AS r
+UNION ALL
+SELECT l.job_name, l.token, false AS renewed
+FROM wanted AS w
+JOIN leader_lease AS l ON l.job_name = w.job_name AND l.token = w.token
+WHERE l.holder = sqlc.arg(holder)
+  AND l.expires_at > clock_timestamp()
+  AND (SELECT count(*) FROM renewed) < (SELECT count(*) FROM wanted)
+  AND l.job_name NOT IN (SELECT r.job_name FROM renewed AS r);
 
 -- name: ReleaseLease :execrows
 -- ReleaseLease ends the lease of exactly this job, holder and token now, and returns how many rows it changed. 0 means that it was over

@@ -1,0 +1,32 @@
+# Everything runs on a fresh clone with Go and either Docker or a PostgreSQL installation; the tools are pinned in tools/.
+
+POSTGRES = go run ./internal/pgtest/with
+TOOL     = go tool -modfile=tools/go.mod
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test generate verify lint fmt check
+
+help: ## List these targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: ## Watch three workers elect a leader, lose it four ways, and elect another (40 s)
+	@go run ./internal/demo
+
+test: ## Run the whole suite with the race detector on a throwaway Postgres
+	$(POSTGRES) -- go test -race ./...
+
+generate: ## Regenerate db/ after a change in queries/ or migrations/
+	$(TOOL) sqlc generate
+
+verify: ## Fail if db/ is stale, or if Postgres refuses a query
+	$(TOOL) sqlc diff
+	$(POSTGRES) -migrate -- $(TOOL) sqlc vet
+
+lint: ## Check formatting and run the linters
+	go mod tidy -diff
+	$(TOOL) golangci-lint run ./...
+
+fmt: ## Format the code
+	$(TOOL) golangci-lint fmt ./...
+
+check: verify lint test ## All of the above: what CI runs
