@@ -48,8 +48,9 @@ func (t *Term) Token() int64 { return t.token }
 // Guard makes sure, for the rest of tx, that nobody else begins to lead the job: a takeover waits until tx has ended, while
 // this term's renewals pass. Call it first in the transaction, and roll back on an error.
 //
-// It returns ErrLost if the term is over, and otherwise the database's error. Under REPEATABLE READ and SERIALIZABLE that may be SQLSTATE
-// 40001: begin the transaction again, and the guard in it tells whether the term is over.
+// It returns ErrLost if the term is over, also if it ends while Guard waits, and otherwise the database's error. Under REPEATABLE
+// READ and SERIALIZABLE that may be SQLSTATE 40001: begin the transaction again, and the guard in it tells whether the term
+// is over.
 func (t *Term) Guard(ctx context.Context, tx *sql.Tx) error {
 	if tx == nil {
 		return errors.New("leader: guard: tx is nil, want an open transaction")
@@ -57,12 +58,18 @@ func (t *Term) Guard(ctx context.Context, tx *sql.Tx) error {
 	if err := t.check(); err != nil {
 		return err
 	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(t.ctx, func() { cancel(context.Cause(t.ctx)) })()
 	_, err := db.New(tx).GuardLease(ctx, db.GuardLeaseParams{JobName: t.job, Holder: t.elector.holder, Token: t.token})
-	switch {
-	case errors.Is(err, sql.ErrNoRows):
+	if errors.Is(err, sql.ErrNoRows) {
 		t.elector.end(t, errTaken)
 		return errTaken
-	case err != nil:
+	}
+	if lost := t.check(); lost != nil {
+		return lost
+	}
+	if err != nil {
 		return fmt.Errorf("leader: guard: %w", explain(err))
 	}
 	return nil

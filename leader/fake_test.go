@@ -1,0 +1,521 @@
+package leader
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"maps"
+	"math"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/pgleader/pgleader/db"
+)
+
+// A table is the lease table in memory, with the rules of queries/lease.sql. Its clock is the time of the test's bubble.
+type table struct {
+	mu       sync.Mutex
+	rows     map[string]*db.LeaderLease
+	locks    map[string]chan struct{} // rows that somebody has locked; closed when the lock goes
+	ahead    time.Duration            // of the database's clock to the monotonic one: how long all machines were suspended
+	takeover func(job, holder string) // called before a process begins a new term
+}
+
+func newTable() *table {
+	return &table{rows: make(map[string]*db.LeaderLease), locks: make(map[string]chan struct{})}
+}
+
+func (tb *table) now() time.Time { return time.Now().Add(tb.ahead).Round(0) }
+
+// put makes another process, one outside of the test, the job's leader by a new term.
+func (tb *table) put(job, holder string, ttl time.Duration) {
+	tb.mu.Lock()
+	defer tb.mu.Unlock()
+	row := tb.rows[job]
+	if row == nil {
+		row = &db.LeaderLease{JobName: job}
+		tb.rows[job] = row
+	}
+	now := tb.now()
+	row.Holder, row.Token, row.AcquiredAt, row.RenewedAt, row.ExpiresAt = holder, row.Token+1, now, now, now.Add(ttl)
+}
+
+func (tb *table) free(job string) {
+	tb.mu.Lock()
+	defer tb.mu.Unlock()
+	tb.rows[job].ExpiresAt = tb.now()
+}
+
+func (tb *table) row(job string) db.LeaderLease {
+	tb.mu.Lock()
+	defer tb.mu.Unlock()
+	if row := tb.rows[job]; row != nil {
+		return *row
+	}
+	return db.LeaderLease{}
+}
+
+// live reports whether somebody holds the job's lease.
+func (tb *table) live(job string) bool {
+	tb.mu.Lock()
+	defer tb.mu.Unlock()
+	row := tb.rows[job]
+	return row != nil && row.ExpiresAt.After(tb.now())
+}
+
+// lock locks the row, as an open transaction does.
+func (tb *table) lock(job string) (unlock func()) {
+	tb.mu.Lock()
+	defer tb.mu.Unlock()
+	gone := make(chan struct{})
+	tb.locks[job] = gone
+	return func() {
+		tb.mu.Lock()
+		defer tb.mu.Unlock()
+		delete(tb.locks, job)
+		close(gone)
+	}
+}
+
+// The kinds of statements.
+const (
+	acquire   = "acquire"
+	look      = "look"
+	list      = "list"
+	renewOne  = "renew one"
+	renewMany = "renew many"
+	release   = "release"
+)
+
+// A statement is one that a process has sent.
+type statement struct {
+	kind string
+	jobs []string
+	at   time.Time
+	nth  int // of its kind, from 1
+}
+
+func (s statement) renews() bool { return s.kind == renewOne || s.kind == renewMany }
+
+// A trouble is what happens to a statement. The zero value is none.
+type trouble struct {
+	late     time.Duration // until the statement reaches the server
+	slow     time.Duration // from there until the answer is back
+	deaf     bool          // the driver does not listen to the context meanwhile
+	fails    error         // the server says this, and does nothing
+	loses    error         // the driver says this, after the server has done it
+	hangs    bool          // the driver keeps the call whatever its context says; the server never sees the statement
+	swallows bool          // the same, but the server has done it
+}
+
+var errReset = errors.New("connection reset by peer")
+
+// A path is one process's way to the table. It implements db.Querier.
+type path struct {
+	table *table
+
+	mu      sync.Mutex
+	trouble func(statement) trouble
+	starved bool // no connection comes free
+	sent    []statement
+	lent    int           // connections that were not given back
+	freed   chan struct{} // closed when the calls that hang return
+}
+
+var _ db.Querier = (*path)(nil)
+
+func (p *path) connect(ctx context.Context) (db.Querier, func(error), error) {
+	p.mu.Lock()
+	starved := p.starved
+	if !starved {
+		p.lent++
+	}
+	p.mu.Unlock()
+	if starved {
+		<-ctx.Done()
+		return nil, nil, ctx.Err()
+	}
+	return p, func(error) {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.lent--
+	}, nil
+}
+
+// suffer sets what happens to the statements from now on; nil is nothing bad.
+func (p *path) suffer(trouble func(statement) trouble) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.trouble = trouble
+}
+
+// always is a trouble for every statement.
+func always(tr trouble) func(statement) trouble { return func(statement) trouble { return tr } }
+
+// only is a trouble for the statements of one kind.
+func only(kind string, tr trouble) func(statement) trouble {
+	return func(s statement) trouble {
+		if s.kind == kind || kind == renewOne && s.renews() {
+			return tr
+		}
+		return trouble{}
+	}
+}
+
+// unhang makes the calls that hang return with an error.
+func (p *path) unhang() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	close(p.freed)
+	p.freed = make(chan struct{})
+}
+
+// kept is the number of calls that have not returned.
+func (p *path) kept() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.lent
+}
+
+// asked returns the statements since a moment, of the given kinds or of all.
+func (p *path) asked(since time.Time, kinds ...string) []statement {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var found []statement
+	for _, s := range p.sent {
+		if !s.at.Before(since) && (len(kinds) == 0 || slices.Contains(kinds, s.kind)) {
+			found = append(found, s)
+		}
+	}
+	return found
+}
+
+// send takes a statement through the path's troubles.
+func send[T any](ctx context.Context, p *path, kind string, jobs []string, carryOut func() (T, error)) (T, error) {
+	p.mu.Lock()
+	s := statement{kind: kind, jobs: jobs, at: time.Now(), nth: 1}
+	for _, earlier := range p.sent {
+		if earlier.kind == kind {
+			s.nth++
+		}
+	}
+	p.sent = append(p.sent, s)
+	cause, freed := p.trouble, p.freed
+	p.mu.Unlock()
+
+	var none T
+	var tr trouble
+	if cause != nil {
+		tr = cause(s)
+	}
+	if tr.hangs {
+		<-freed
+		return none, errReset
+	}
+	if err := tr.wait(ctx, tr.late); err != nil {
+		return none, err
+	}
+	if tr.fails != nil {
+		return none, tr.fails
+	}
+	value, err := carryOut()
+	if tr.swallows {
+		<-freed
+		return none, errReset
+	}
+	if err := tr.wait(ctx, tr.slow); err != nil {
+		return none, err
+	}
+	if tr.loses != nil {
+		return none, tr.loses
+	}
+	return value, err
+}
+
+func (tr trouble) wait(ctx context.Context, d time.Duration) error {
+	if tr.deaf {
+		ctx = context.WithoutCancel(ctx)
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (p *path) AcquireLease(ctx context.Context, arg db.AcquireLeaseParams) (db.AcquireLeaseRow, error) {
+	return send(ctx, p, acquire, []string{arg.JobName}, func() (db.AcquireLeaseRow, error) {
+		tb := p.table
+		tb.mu.Lock()
+		defer tb.mu.Unlock()
+		row, now := tb.rows[arg.JobName], tb.now()
+		acquired := false
+		switch {
+		case row == nil:
+			tb.begin(arg.JobName, arg.Holder)
+			row = &db.LeaderLease{JobName: arg.JobName, Token: 1, AcquiredAt: now}
+			tb.rows[arg.JobName] = row
+			acquired = true
+		case tb.locks[arg.JobName] != nil: // SKIP LOCKED
+		case row.ExpiresAt.After(now) && row.Holder == arg.Holder && row.Token > arg.KnownToken:
+			acquired = true
+		case !row.ExpiresAt.After(now) || row.Holder == arg.Holder:
+			tb.begin(arg.JobName, arg.Holder)
+			row.Token, row.AcquiredAt = row.Token+1, now
+			acquired = true
+		}
+		if acquired {
+			row.Holder, row.RenewedAt, row.ExpiresAt = arg.Holder, now, now.Add(ttlOf(arg.TTLSeconds))
+		}
+		answer := db.AcquireLeaseRow{Acquired: acquired, JobName: row.JobName, Holder: row.Holder, Token: row.Token,
+			AcquiredAt: row.AcquiredAt, RenewedAt: row.RenewedAt, ExpiresAt: row.ExpiresAt, TimeLeft: row.ExpiresAt.Sub(now).Seconds()}
+		return answer, nil
+	})
+}
+
+func (tb *table) begin(job, holder string) {
+	if tb.takeover != nil {
+		tb.takeover(job, holder)
+	}
+}
+
+func ttlOf(seconds float64) time.Duration { return time.Duration(math.Round(seconds * 1e9)) }
+
+func (p *path) LookLeases(ctx context.Context, jobNames string) ([]db.LookLeasesRow, error) {
+	var jobs []string
+	if err := json.Unmarshal([]byte(jobNames), &jobs); err != nil {
+		return nil, err
+	}
+	return send(ctx, p, look, jobs, func() ([]db.LookLeasesRow, error) { return p.table.read(jobs), nil })
+}
+
+func (p *path) ListLeases(ctx context.Context) ([]db.ListLeasesRow, error) {
+	return send(ctx, p, list, nil, func() ([]db.ListLeasesRow, error) {
+		p.table.mu.Lock()
+		jobs := slices.Sorted(maps.Keys(p.table.rows))
+		p.table.mu.Unlock()
+		var rows []db.ListLeasesRow
+		for _, row := range p.table.read(jobs) {
+			rows = append(rows, db.ListLeasesRow(row))
+		}
+		return rows, nil
+	})
+}
+
+func (tb *table) read(jobs []string) []db.LookLeasesRow {
+	tb.mu.Lock()
+	defer tb.mu.Unlock()
+	var rows []db.LookLeasesRow
+	for _, job := range jobs {
+		if row := tb.rows[job]; row != nil {
+			rows = append(rows, db.LookLeasesRow{JobName: row.JobName, Holder: row.Holder, Token: row.Token, AcquiredAt: row.AcquiredAt,
+				RenewedAt: row.RenewedAt, ExpiresAt: row.ExpiresAt, TimeLeft: row.ExpiresAt.Sub(tb.now()).Seconds()})
+		}
+	}
+	return rows
+}
+
+func (p *path) RenewLease(ctx context.Context, arg db.RenewLeaseParams) (int64, error) {
+	return send(ctx, p, renewOne, []string{arg.JobName}, func() (int64, error) {
+		return p.table.update(ctx, arg.JobName, arg.Holder, arg.Token, func(row *db.LeaderLease, now time.Time) {
+			row.RenewedAt, row.ExpiresAt = now, now.Add(ttlOf(arg.TTLSeconds))
+		})
+	})
+}
+
+func (p *path) ReleaseLease(ctx context.Context, arg db.ReleaseLeaseParams) (int64, error) {
+	return send(ctx, p, release, []string{arg.JobName}, func() (int64, error) {
+		return p.table.update(ctx, arg.JobName, arg.Holder, arg.Token, func(row *db.LeaderLease, now time.Time) { row.ExpiresAt = now })
+	})
+}
+
+// update changes the live lease of exactly this job, holder and token, when nobody has its row locked any more.
+func (tb *table) update(ctx context.Context, job, holder string, token int64, change func(*db.LeaderLease, time.Time)) (int64, error) {
+	for {
+		tb.mu.Lock()
+		gone := tb.locks[job]
+		if gone == nil {
+			defer tb.mu.Unlock()
+			now := tb.now()
+			row := tb.rows[job]
+			if row == nil || row.Holder != holder || row.Token != token || !row.ExpiresAt.After(now) {
+				return 0, nil
+			}
+			change(row, now)
+			return 1, nil
+		}
+		tb.mu.Unlock()
+		select {
+		case <-gone:
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		}
+	}
+}
+
+func (p *path) RenewLeases(ctx context.Context, arg db.RenewLeasesParams) ([]db.RenewLeasesRow, error) {
+	var terms []struct {
+		Job   string `json:"job_name"`
+		Token int64  `json:"token"`
+	}
+	if err := json.Unmarshal([]byte(arg.Terms), &terms); err != nil {
+		return nil, err
+	}
+	var jobs []string
+	for _, term := range terms {
+		jobs = append(jobs, term.Job)
+	}
+	return send(ctx, p, renewMany, jobs, func() ([]db.RenewLeasesRow, error) {
+		tb := p.table
+		tb.mu.Lock()
+		defer tb.mu.Unlock()
+		now := tb.now()
+		var rows []db.RenewLeasesRow
+		for _, term := range terms {
+			row := tb.rows[term.Job]
+			if row == nil || row.Holder != arg.Holder || row.Token != term.Token || !row.ExpiresAt.After(now) {
+				continue
+			}
+			skipped := tb.locks[term.Job] != nil
+			if !skipped {
+				row.RenewedAt, row.ExpiresAt = now, now.Add(ttlOf(arg.TTLSeconds))
+			}
+			rows = append(rows, db.RenewLeasesRow{JobName: term.Job, Token: term.Token, Renewed: !skipped})
+		}
+		return rows, nil
+	})
+}
+
+// GuardLease and LeaseToken are called on a user's transaction, never on a path.
+func (p *path) GuardLease(context.Context, db.GuardLeaseParams) (int64, error) {
+	return 0, errors.New("guard outside of a transaction")
+}
+
+func (p *path) LeaseToken(_ context.Context, job string) (int64, error) {
+	if row := p.table.row(job); row.Token > 0 {
+		return row.Token, nil
+	}
+	return 0, sql.ErrNoRows
+}
+
+// A process is an elector with its own path to the table and a record of its events.
+type process struct {
+	*Elector
+	path *path
+
+	mu     sync.Mutex
+	events []Event
+}
+
+// start makes a process with the configuration cfg. At the end of the test it checks that each election was followed by
+// exactly one end.
+func start(t *testing.T, tb *table, cfg Config) *process {
+	t.Helper()
+	p := &process{path: &path{table: tb, freed: make(chan struct{})}}
+	cfg.Logger = slog.New(slog.DiscardHandler)
+	cfg.OnEvent = func(event Event) {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.events = append(p.events, event)
+	}
+	var err error
+	if p.Elector, err = newElector(p.path.connect, cfg); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		p.path.unhang()
+		p.checkPairs(t)
+	})
+	return p
+}
+
+func (p *process) checkPairs(t *testing.T) {
+	t.Helper()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	type term struct {
+		job   string
+		token int64
+	}
+	open := make(map[term]bool)
+	seen := make(map[term]bool)
+	for _, event := range p.events {
+		id := term{event.Job, event.Token}
+		switch event.Kind {
+		case Elected:
+			if seen[id] {
+				t.Errorf("elected twice to %+v", id)
+			}
+			open[id], seen[id] = true, true
+		case Lost, Resigned:
+			if !open[id] {
+				t.Errorf("%s for %+v, which was not led", event.Kind, id)
+			}
+			delete(open, id)
+		}
+	}
+	if len(open) > 0 {
+		t.Errorf("no end was reported for %+v", slices.Collect(maps.Keys(open)))
+	}
+}
+
+// reported returns the events of the given kinds.
+func (p *process) reported(kinds ...EventKind) []Event {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var found []Event
+	for _, event := range p.events {
+		if slices.Contains(kinds, event.Kind) {
+			found = append(found, event)
+		}
+	}
+	return found
+}
+
+// mustLead acquires the job, or fails the test.
+func (p *process) mustLead(t *testing.T, job string) *Term {
+	t.Helper()
+	term, ok, err := p.TryAcquire(t.Context(), job)
+	if err != nil || !ok {
+		t.Fatalf("TryAcquire(%q) = %v, %v; want a term", job, ok, err)
+	}
+	return term
+}
+
+func mustResign(t *testing.T, terms ...*Term) {
+	t.Helper()
+	for _, term := range terms {
+		if err := term.Resign(); err != nil {
+			t.Errorf("Resign of %q: %v", term.Job(), err)
+		}
+	}
+}
+
+// after fails the test unless so much time has passed since a moment.
+func after(t *testing.T, since time.Time, want time.Duration, what string) {
+	t.Helper()
+	if got := time.Since(since); got != want {
+		t.Errorf("%s after %v, want after %v", what, got, want)
+	}
+}
+
+// within fails the test if more time has passed since a moment.
+func within(t *testing.T, since time.Time, limit time.Duration, what string) {
+	t.Helper()
+	if got := time.Since(since); got > limit {
+		t.Errorf("%s after %v, want within %v", what, got, limit)
+	}
+}
+
+// A serverError is what a driver returns for an error of the server.
+type serverError string
+
+func (e serverError) Error() string    { return "server: SQLSTATE " + string(e) }
+func (e serverError) SQLState() string { return string(e) }

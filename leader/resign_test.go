@@ -1,0 +1,356 @@
+package leader
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/pgleader/pgleader/db"
+)
+
+func TestResignEndsTheContextBeforeItAsks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tb := newTable()
+		p := start(t, tb, Config{})
+		term := p.mustLead(t, "report")
+		p.path.suffer(func(s statement) trouble {
+			if s.kind == release && term.Context().Err() == nil {
+				t.Error("asked while the term's context lives")
+			}
+			return trouble{}
+		})
+		began := time.Now()
+		mustResign(t, term)
+		after(t, began, 0, "resigned")
+		if tb.live("report") {
+			t.Error("the lease lives on")
+		}
+		if errors.Is(context.Cause(term.Context()), ErrLost) {
+			t.Errorf("the cause is %v: a resigned term is not lost", context.Cause(term.Context()))
+		}
+		if resigned := p.reported(Resigned); len(resigned) != 1 || resigned[0].Err != nil {
+			t.Errorf("reported: %+v", resigned)
+		}
+	})
+}
+
+func TestResignIsBoundedByTheLifeOfTheLease(t *testing.T) {
+	for name, outage := range map[string]trouble{
+		"calls hang":       {hangs: true},
+		"errors":           {fails: errReset},
+		"read-only server": {fails: serverError("25006")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				tb := newTable()
+				p := start(t, tb, Config{})
+				elected := time.Now()
+				term := p.mustLead(t, "report")
+				time.Sleep(2 * time.Second)
+				p.path.suffer(always(outage))
+				began := time.Now()
+				ended := make(chan time.Time, 1)
+				context.AfterFunc(term.Context(), func() { ended <- time.Now() })
+				if err := term.Resign(); err == nil {
+					t.Error("Resign = nil although the database did not hear of it")
+				}
+				within(t, elected, p.ttl, "Resign returned")
+				if at := <-ended; !at.Equal(began) {
+					t.Errorf("the context ended %v after the call", at.Sub(began))
+				}
+				if resigned := p.reported(Resigned); len(resigned) != 1 || resigned[0].Err == nil {
+					t.Errorf("reported: %+v", resigned)
+				}
+				if n := len(p.reported(ResignFailed)); n != 1 {
+					t.Errorf("%d failures reported, want the first", n)
+				}
+
+				asked := len(p.path.asked(time.Time{}, release))
+				if asked < 2 {
+					t.Errorf("asked %d times, want several", asked)
+				}
+				if err := term.Resign(); err != nil {
+					t.Errorf("Resign = %v after the end of the lease", err)
+				}
+				if n := len(p.path.asked(time.Time{}, release)) - asked; n > 0 {
+					t.Errorf("asked %d times after the end of the lease", n)
+				}
+			})
+		})
+	}
+}
+
+func TestResignTriesAgainUntilTheDatabaseHears(t *testing.T) {
+	for name, first := range map[string]trouble{
+		"error":            {fails: errReset},
+		"answer lost":      {loses: errReset},
+		"call hangs":       {hangs: true},
+		"answer swallowed": {swallows: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				tb := newTable()
+				p := start(t, tb, Config{})
+				term := p.mustLead(t, "report")
+				p.path.suffer(func(s statement) trouble {
+					if s.nth == 1 {
+						return first
+					}
+					return trouble{}
+				})
+				began := time.Now()
+				mustResign(t, term)
+				within(t, began, p.callLimit+p.retryPause, "resigned")
+				if tb.live("report") {
+					t.Error("the lease lives on")
+				}
+			})
+		})
+	}
+}
+
+// etcd#22123: a resignation that failed forgot the leadership, and the retry did nothing.
+func TestFailedResignIsTriedAgainByTheNextCall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tb := newTable()
+		p := start(t, tb, Config{})
+		term := p.mustLead(t, "report")
+		p.path.suffer(only(release, trouble{fails: serverError("42501")}))
+		if err := term.Resign(); sqlState(err) != "42501" {
+			t.Fatalf("Resign = %v, want the server's error", err)
+		}
+		if !tb.live("report") {
+			t.Fatal("the lease is over, the test shows nothing")
+		}
+		p.path.suffer(nil)
+		mustResign(t, term)
+		if tb.live("report") {
+			t.Error("the second call did not end the lease")
+		}
+		if n := len(p.reported(Resigned)); n != 1 {
+			t.Errorf("%d resignations reported, want 1", n)
+		}
+	})
+}
+
+func TestResignAgainAsksNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := start(t, newTable(), Config{})
+		term := p.mustLead(t, "report")
+		for range 3 {
+			mustResign(t, term)
+		}
+		if n := len(p.path.asked(time.Time{}, release)); n != 1 {
+			t.Errorf("asked %d times, want once", n)
+		}
+	})
+}
+
+// The second call must neither ask beside the first nor return before the lease is over.
+func TestConcurrentResignsAskOnce(t *testing.T) {
+	arrived, answer := make(chan struct{}), make(chan struct{})
+	p := start(t, newTable(), Config{})
+	p.path.suffer(func(s statement) trouble {
+		if s.kind == release {
+			close(arrived) // panics if a second one comes
+			<-answer
+		}
+		return trouble{}
+	})
+	term := p.mustLead(t, "report")
+	results := make(chan error)
+	go func() { results <- term.Resign() }()
+	<-arrived
+	for range 9 {
+		go func() {
+			err := term.Resign()
+			select {
+			case <-answer:
+			default:
+				t.Error("returned before the lease was over")
+			}
+			results <- err
+		}()
+	}
+	close(answer)
+	for range 10 {
+		if err := <-results; err != nil {
+			t.Error(err)
+		}
+	}
+	if n := len(p.reported(Resigned)); n != 1 {
+		t.Errorf("%d resignations reported, want 1", n)
+	}
+}
+
+func TestResignAfterATakeoverAsksNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tb := newTable()
+		p := start(t, tb, Config{})
+		term := p.mustLead(t, "report")
+		tb.put("report", "rival", time.Hour)
+		<-term.Context().Done()
+		mustResign(t, term)
+		if n := len(p.path.asked(time.Time{}, release)); n != 0 {
+			t.Errorf("asked %d times", n)
+		}
+		if !tb.live("report") || tb.row("report").Holder != "rival" {
+			t.Errorf("the successor's lease is %+v", tb.row("report"))
+		}
+		if n := len(p.reported(Resigned)); n != 0 {
+			t.Error("a lost term was reported as resigned")
+		}
+	})
+}
+
+// ShedLock#74: a late unlock hit the successor.
+func TestStalledLeaderResignsWithoutTouchingItsSuccessor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tb := newTable()
+		a, b := start(t, tb, Config{}), start(t, tb, Config{})
+		old := a.mustLead(t, "report")
+		a.path.suffer(always(trouble{hangs: true}))
+		term, err := b.Campaign(t.Context(), "report")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if old.Context().Err() == nil {
+			t.Error("two terms at once")
+		}
+		a.path.suffer(nil)
+		if err := old.Resign(); err != nil {
+			t.Errorf("Resign = %v", err)
+		}
+		if row := tb.row("report"); !tb.live("report") || row.Holder != b.Holder() || row.Token != term.Token() {
+			t.Errorf("the successor's lease is %+v", row)
+		}
+		if term.Context().Err() != nil {
+			t.Error("the successor's term is over")
+		}
+		mustResign(t, term)
+	})
+}
+
+func TestResignReleasesALeaseThatOutlivesItsLostTerm(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tb := newTable()
+		p := start(t, tb, Config{})
+		term := p.mustLead(t, "report")
+		p.path.suffer(only(renewOne, trouble{fails: errReset}))
+		<-term.Context().Done()
+		mustResign(t, term)
+		if tb.live("report") {
+			t.Error("the lease lives on, and the job has no leader")
+		}
+		if n := len(p.reported(Resigned)); n != 0 {
+			t.Error("a lost term was reported as resigned")
+		}
+	})
+}
+
+// The renewal whose answer was lost has prolonged the lease, so that it lives for longer than the last answer promised.
+func TestResignReleasesALeaseThatAnUnansweredRenewalProlonged(t *testing.T) {
+	for name, lost := range map[string]trouble{"answer lost": {loses: errReset}, "answer swallowed": {swallows: true}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				tb := newTable()
+				p := start(t, tb, Config{})
+				elected := time.Now()
+				term := p.mustLead(t, "report")
+				p.path.suffer(func(s statement) trouble {
+					if s.nth == 1 {
+						return lost
+					}
+					return trouble{fails: errReset}
+				})
+				<-term.Context().Done()
+				time.Sleep(time.Until(elected.Add(p.ttl + time.Second)))
+				if !tb.live("report") {
+					t.Fatal("the lease is over, the test shows nothing")
+				}
+				p.path.suffer(nil)
+				mustResign(t, term)
+				if tb.live("report") {
+					t.Error("Resign = nil, and the lease lives on")
+				}
+			})
+		})
+	}
+}
+
+func TestRenewalUnderWayDoesNotUndoAResignation(t *testing.T) {
+	for name, slow := range map[string]trouble{
+		"before the release": {slow: 2 * time.Second},
+		"after the release":  {late: 2 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				tb := newTable()
+				p := start(t, tb, Config{})
+				term := p.mustLead(t, "report")
+				p.path.suffer(only(renewOne, slow))
+				time.Sleep(p.renewEvery + time.Second)
+				mustResign(t, term)
+				time.Sleep(p.callLimit)
+				if tb.live("report") {
+					t.Error("the lease lives again")
+				}
+				if n := len(p.reported(Lost)); n != 0 {
+					t.Error("a resigned term was reported as lost")
+				}
+			})
+		})
+	}
+}
+
+// A process that has resigned can be elected again, while its resignation has not come through.
+func TestTermAfterAFailedResignHasANewToken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tb := newTable()
+		p := start(t, tb, Config{})
+		old := p.mustLead(t, "report")
+		p.path.suffer(only(release, trouble{fails: serverError("42501")}))
+		if err := old.Resign(); err == nil {
+			t.Fatal("Resign = nil")
+		}
+		term := p.mustLead(t, "report")
+		if term.Token() != old.Token()+1 {
+			t.Errorf("token %d follows %d", term.Token(), old.Token())
+		}
+		p.path.suffer(nil)
+		_ = old.Resign()
+		if !tb.live("report") || term.Context().Err() != nil {
+			t.Error("the old term's resignation ended the new one")
+		}
+		mustResign(t, term)
+	})
+}
+
+// A connection is given back whatever became of the call.
+func TestEveryConnectionIsGivenBack(t *testing.T) {
+	lent := 0
+	tb := newTable()
+	path := &path{table: tb, freed: make(chan struct{})}
+	e, err := newElector(func(ctx context.Context) (db.Querier, func(error), error) {
+		lent++
+		return path, func(error) { lent-- }, nil
+	}, Config{Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 1000 {
+		term, err := e.Campaign(t.Context(), "report")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := term.Resign(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if lent != 0 || tb.row("report").Token != 1000 {
+		t.Errorf("%d connections are not given back, token %d", lent, tb.row("report").Token)
+	}
+}
