@@ -9,7 +9,7 @@ TOOL     = go tool -modfile=tools/go.mod
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: ## Watch three workers elect a leader, lose it four ways, and elect another (40 s)
+demo: ## Watch three workers elect a leader, lose it three ways, and elect another (40 s)
 	@go run ./internal/demo
 
 test: ## Run the whole suite with the race detector on a throwaway Postgres

@@ -32,6 +32,9 @@ func connectorOf(pool *sql.DB) connector {
 	}
 }
 
+// connectLimit is how long a connection may take to open, or to become free in the pool.
+const connectLimit = 30 * time.Second
+
 // call asks the database, and returns when it has answered or ctx has ended, whichever comes first. It does not rely on
 // the driver for that: lib/pq returns from a query only when the server or the network says so (lib/pq#620). A call
 // that the driver keeps for longer goes on alone, and its result is dropped.
@@ -42,12 +45,20 @@ func call[T any](ctx context.Context, connect connector, abandoned func() (retur
 	}
 	answers := make(chan answer, 1)
 	go func() {
+		// A connection may take longer to open than a statement may take to run. Cut short at the same limit it would be begun
+		// anew by every try and never be there; so it is opened to the end, and the next try finds it in the pool.
+		patient, cancel := context.WithTimeout(context.WithoutCancel(ctx), connectLimit)
+		defer cancel()
 		var a answer
 		// A pooled connection that died unnoticed says ErrBadConn, meaning that nothing was sent; the pool holds a few.
 		for range 3 {
 			var queries db.Querier
 			var giveBack func(error)
-			if queries, giveBack, a.err = connect(ctx); a.err != nil {
+			if queries, giveBack, a.err = connect(patient); a.err != nil {
+				break
+			}
+			if a.err = ctx.Err(); a.err != nil { // nobody waits for the answer any more
+				giveBack(nil)
 				break
 			}
 			a.value, a.err = ask(ctx, queries)

@@ -33,17 +33,18 @@ type Config struct {
 	// At most 200 bytes of UTF-8. Default host:pid.
 	Holder string
 
-	// TTL is how long a lease lasts without renewal: the longest time that a job has no leader after a crash. A term ends
-	// a tenth of it early, as a margin for clocks that run at different rates. From 250 ms to 24 h. Default 15 s.
+	// TTL is how long a lease lasts without renewal. After a crash a job has no leader until then, and until a candidate looks, which
+	// it does just then. A term ends a tenth of the TTL before its lease, as a margin for clocks that run at different rates. From 250 ms
+	// to 24 h. Default 15 s.
 	TTL time.Duration
 
 	// RenewEvery is how often the leases that this process holds are renewed, all by one statement. A renewal may take a
 	// third of the TTL, and must fit in with the margin: at most 17/30 of the TTL. Default TTL/3.
 	RenewEvery time.Duration
 
-	// RetryEvery is how often a waiting candidate looks at the lease when nothing wakes it earlier: the longest time that a
-	// job has no leader after a resignation. Each wait is up to a quarter longer, at random, so that many candidates spread
-	// out. At least 10 ms. Default TTL/3, at most 1.5 s.
+	// RetryEvery is how often a waiting candidate looks at the lease when nothing wakes it earlier. Each wait is up to a quarter longer,
+	// at random, so that many candidates spread out: after a resignation a job has no leader for 1.25 times RetryEvery at most.
+	// At least 10 ms. Default TTL/3, at most 1.5 s.
 	RetryEvery time.Duration
 
 	// Logger gets one line for each event, with the attributes job, holder and token. Default slog.Default().

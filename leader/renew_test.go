@@ -348,8 +348,8 @@ func TestNothingRunsWhileNothingIsHeldOrWaitedFor(t *testing.T) {
 		for range 3 {
 			term := p.mustLead(t, "report")
 			ctx, cancel := context.WithCancel(t.Context())
-			go func() { _, _ = p.Campaign(ctx, "other") }()
 			tb.put("other", "rival", time.Hour)
+			go func() { _, _ = p.Campaign(ctx, "other") }()
 			time.Sleep(time.Minute)
 			if got := running(); !slices.Equal(got, []bool{true, true, true}) {
 				t.Errorf("renewing, looking, watching = %v while it leads and waits", got)

@@ -3,12 +3,11 @@ package leader
 import (
 	"context"
 	"errors"
-	"log/slog"
+	"runtime"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/pgleader/pgleader/db"
 )
 
 func TestResignEndsTheContextBeforeItAsks(t *testing.T) {
@@ -149,37 +148,45 @@ func TestResignAgainAsksNothing(t *testing.T) {
 	})
 }
 
-// The second call must neither ask beside the first nor return before the lease is over.
+// A second call must neither ask beside the first nor return before the lease is over. Not in a bubble, whose clock would stand
+// still while calls wait for a mutex.
 func TestConcurrentResignsAskOnce(t *testing.T) {
-	arrived, answer := make(chan struct{}), make(chan struct{})
-	p := start(t, newTable(), Config{})
+	arrived, answer := make(chan struct{}, 10), make(chan struct{})
+	p := newProcess(t, newTable(), Config{})
 	p.path.suffer(func(s statement) trouble {
 		if s.kind == release {
-			close(arrived) // panics if a second one comes
+			arrived <- struct{}{}
 			<-answer
 		}
 		return trouble{}
 	})
 	term := p.mustLead(t, "report")
-	results := make(chan error)
+	results := make(chan error, 10)
 	go func() { results <- term.Resign() }()
 	<-arrived
+	var started sync.WaitGroup
 	for range 9 {
+		started.Add(1)
 		go func() {
-			err := term.Resign()
-			select {
-			case <-answer:
-			default:
-				t.Error("returned before the lease was over")
-			}
-			results <- err
+			started.Done()
+			results <- term.Resign()
 		}()
 	}
+	started.Wait()
+	for range 1000 { // time enough for a call that does not wait
+		runtime.Gosched()
+	}
+	if len(arrived) > 0 || len(results) > 0 {
+		t.Errorf("while one call waits for the database, %d more ask and %d have returned", len(arrived), len(results))
+	}
 	close(answer)
-	for range 10 {
+	for range cap(results) {
 		if err := <-results; err != nil {
 			t.Error(err)
 		}
+	}
+	if n := len(p.path.asked(time.Time{}, release)); n != 1 {
+		t.Errorf("asked %d times, want once", n)
 	}
 	if n := len(p.reported(Resigned)); n != 1 {
 		t.Errorf("%d resignations reported, want 1", n)
@@ -331,18 +338,9 @@ func TestTermAfterAFailedResignHasANewToken(t *testing.T) {
 
 // A connection is given back whatever became of the call.
 func TestEveryConnectionIsGivenBack(t *testing.T) {
-	lent := 0
-	tb := newTable()
-	path := &path{table: tb, freed: make(chan struct{})}
-	e, err := newElector(func(ctx context.Context) (db.Querier, func(error), error) {
-		lent++
-		return path, func(error) { lent-- }, nil
-	}, Config{Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := newProcess(t, newTable(), Config{})
 	for range 1000 {
-		term, err := e.Campaign(t.Context(), "report")
+		term, err := p.Campaign(t.Context(), "report")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -350,7 +348,8 @@ func TestEveryConnectionIsGivenBack(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if lent != 0 || tb.row("report").Token != 1000 {
-		t.Errorf("%d connections are not given back, token %d", lent, tb.row("report").Token)
+	if lent, token := p.path.kept(), p.path.table.row("report").Token; lent != 0 || token != 1000 {
+		t.Errorf("%d connections are not given back, token %d", lent, token)
 	}
+	p.checkPairs(t)
 }

@@ -6,7 +6,7 @@ import (
 )
 
 // Run leads the job for as long as ctx lasts: it campaigns, calls work when it is elected, and campaigns again when the term was lost. It returns when
-// work returns by itself, with its error, or when ctx ends.
+// work returns by itself, with its error, or when ctx ends: with what work returned, or, if it was waiting, with ctx's error.
 //
 // The context of work ends with the cause ErrLost before a successor can lead, and when ctx ends. Work should then return soon. Until it
 // does, Run goes on renewing the lease if it still holds it, and resigns only after work has returned: nobody else starts while this

@@ -5,81 +5,14 @@ import (
 	"database/sql"
 	"encoding/json"
 	"errors"
-	"log/slog"
 	"maps"
 	"math"
 	"slices"
 	"sync"
-	"testing"
 	"time"
 
 	"github.com/pgleader/pgleader/db"
 )
-
-// A table is the lease table in memory, with the rules of queries/lease.sql. Its clock is the time of the test's bubble.
-type table struct {
-	mu       sync.Mutex
-	rows     map[string]*db.LeaderLease
-	locks    map[string]chan struct{} // rows that somebody has locked; closed when the lock goes
-	ahead    time.Duration            // of the database's clock to the monotonic one: how long all machines were suspended
-	takeover func(job, holder string) // called before a process begins a new term
-}
-
-func newTable() *table {
-	return &table{rows: make(map[string]*db.LeaderLease), locks: make(map[string]chan struct{})}
-}
-
-func (tb *table) now() time.Time { return time.Now().Add(tb.ahead).Round(0) }
-
-// put makes another process, one outside of the test, the job's leader by a new term.
-func (tb *table) put(job, holder string, ttl time.Duration) {
-	tb.mu.Lock()
-	defer tb.mu.Unlock()
-	row := tb.rows[job]
-	if row == nil {
-		row = &db.LeaderLease{JobName: job}
-		tb.rows[job] = row
-	}
-	now := tb.now()
-	row.Holder, row.Token, row.AcquiredAt, row.RenewedAt, row.ExpiresAt = holder, row.Token+1, now, now, now.Add(ttl)
-}
-
-func (tb *table) free(job string) {
-	tb.mu.Lock()
-	defer tb.mu.Unlock()
-	tb.rows[job].ExpiresAt = tb.now()
-}
-
-func (tb *table) row(job string) db.LeaderLease {
-	tb.mu.Lock()
-	defer tb.mu.Unlock()
-	if row := tb.rows[job]; row != nil {
-		return *row
-	}
-	return db.LeaderLease{}
-}
-
-// live reports whether somebody holds the job's lease.
-func (tb *table) live(job string) bool {
-	tb.mu.Lock()
-	defer tb.mu.Unlock()
-	row := tb.rows[job]
-	return row != nil && row.ExpiresAt.After(tb.now())
-}
-
-// lock locks the row, as an open transaction does.
-func (tb *table) lock(job string) (unlock func()) {
-	tb.mu.Lock()
-	defer tb.mu.Unlock()
-	gone := make(chan struct{})
-	tb.locks[job] = gone
-	return func() {
-		tb.mu.Lock()
-		defer tb.mu.Unlock()
-		delete(tb.locks, job)
-		close(gone)
-	}
-}
 
 // The kinds of statements.
 const (
@@ -122,8 +55,9 @@ type path struct {
 	trouble func(statement) trouble
 	starved bool // no connection comes free
 	sent    []statement
-	lent    int           // connections that were not given back
-	freed   chan struct{} // closed when the calls that hang return
+	count   map[string]int // of sent, by kind
+	lent    int            // connections that were not given back
+	freed   chan struct{}  // closed when the calls that hang return
 }
 
 var _ db.Querier = (*path)(nil)
@@ -197,12 +131,8 @@ func (p *path) asked(since time.Time, kinds ...string) []statement {
 // send takes a statement through the path's troubles.
 func send[T any](ctx context.Context, p *path, kind string, jobs []string, carryOut func() (T, error)) (T, error) {
 	p.mu.Lock()
-	s := statement{kind: kind, jobs: jobs, at: time.Now(), nth: 1}
-	for _, earlier := range p.sent {
-		if earlier.kind == kind {
-			s.nth++
-		}
-	}
+	p.count[kind]++
+	s := statement{kind: kind, jobs: jobs, at: time.Now(), nth: p.count[kind]}
 	p.sent = append(p.sent, s)
 	cause, freed := p.trouble, p.freed
 	p.mu.Unlock()
@@ -239,6 +169,9 @@ func send[T any](ctx context.Context, p *path, kind string, jobs []string, carry
 func (tr trouble) wait(ctx context.Context, d time.Duration) error {
 	if tr.deaf {
 		ctx = context.WithoutCancel(ctx)
+	}
+	if d == 0 {
+		return ctx.Err()
 	}
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -280,12 +213,6 @@ func (p *path) AcquireLease(ctx context.Context, arg db.AcquireLeaseParams) (db.
 	})
 }
 
-func (tb *table) begin(job, holder string) {
-	if tb.takeover != nil {
-		tb.takeover(job, holder)
-	}
-}
-
 func ttlOf(seconds float64) time.Duration { return time.Duration(math.Round(seconds * 1e9)) }
 
 func (p *path) LookLeases(ctx context.Context, jobNames string) ([]db.LookLeasesRow, error) {
@@ -309,19 +236,6 @@ func (p *path) ListLeases(ctx context.Context) ([]db.ListLeasesRow, error) {
 	})
 }
 
-func (tb *table) read(jobs []string) []db.LookLeasesRow {
-	tb.mu.Lock()
-	defer tb.mu.Unlock()
-	var rows []db.LookLeasesRow
-	for _, job := range jobs {
-		if row := tb.rows[job]; row != nil {
-			rows = append(rows, db.LookLeasesRow{JobName: row.JobName, Holder: row.Holder, Token: row.Token, AcquiredAt: row.AcquiredAt,
-				RenewedAt: row.RenewedAt, ExpiresAt: row.ExpiresAt, TimeLeft: row.ExpiresAt.Sub(tb.now()).Seconds()})
-		}
-	}
-	return rows
-}
-
 func (p *path) RenewLease(ctx context.Context, arg db.RenewLeaseParams) (int64, error) {
 	return send(ctx, p, renewOne, []string{arg.JobName}, func() (int64, error) {
 		return p.table.update(ctx, arg.JobName, arg.Holder, arg.Token, func(row *db.LeaderLease, now time.Time) {
@@ -334,30 +248,6 @@ func (p *path) ReleaseLease(ctx context.Context, arg db.ReleaseLeaseParams) (int
 	return send(ctx, p, release, []string{arg.JobName}, func() (int64, error) {
 		return p.table.update(ctx, arg.JobName, arg.Holder, arg.Token, func(row *db.LeaderLease, now time.Time) { row.ExpiresAt = now })
 	})
-}
-
-// update changes the live lease of exactly this job, holder and token, when nobody has its row locked any more.
-func (tb *table) update(ctx context.Context, job, holder string, token int64, change func(*db.LeaderLease, time.Time)) (int64, error) {
-	for {
-		tb.mu.Lock()
-		gone := tb.locks[job]
-		if gone == nil {
-			defer tb.mu.Unlock()
-			now := tb.now()
-			row := tb.rows[job]
-			if row == nil || row.Holder != holder || row.Token != token || !row.ExpiresAt.After(now) {
-				return 0, nil
-			}
-			change(row, now)
-			return 1, nil
-		}
-		tb.mu.Unlock()
-		select {
-		case <-gone:
-		case <-ctx.Done():
-			return 0, ctx.Err()
-		}
-	}
 }
 
 func (p *path) RenewLeases(ctx context.Context, arg db.RenewLeasesParams) ([]db.RenewLeasesRow, error) {
@@ -404,118 +294,3 @@ func (p *path) LeaseToken(_ context.Context, job string) (int64, error) {
 	}
 	return 0, sql.ErrNoRows
 }
-
-// A process is an elector with its own path to the table and a record of its events.
-type process struct {
-	*Elector
-	path *path
-
-	mu     sync.Mutex
-	events []Event
-}
-
-// start makes a process with the configuration cfg. At the end of the test it checks that each election was followed by
-// exactly one end.
-func start(t *testing.T, tb *table, cfg Config) *process {
-	t.Helper()
-	p := &process{path: &path{table: tb, freed: make(chan struct{})}}
-	cfg.Logger = slog.New(slog.DiscardHandler)
-	cfg.OnEvent = func(event Event) {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		p.events = append(p.events, event)
-	}
-	var err error
-	if p.Elector, err = newElector(p.path.connect, cfg); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		p.path.unhang()
-		p.checkPairs(t)
-	})
-	return p
-}
-
-func (p *process) checkPairs(t *testing.T) {
-	t.Helper()
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	type term struct {
-		job   string
-		token int64
-	}
-	open := make(map[term]bool)
-	seen := make(map[term]bool)
-	for _, event := range p.events {
-		id := term{event.Job, event.Token}
-		switch event.Kind {
-		case Elected:
-			if seen[id] {
-				t.Errorf("elected twice to %+v", id)
-			}
-			open[id], seen[id] = true, true
-		case Lost, Resigned:
-			if !open[id] {
-				t.Errorf("%s for %+v, which was not led", event.Kind, id)
-			}
-			delete(open, id)
-		}
-	}
-	if len(open) > 0 {
-		t.Errorf("no end was reported for %+v", slices.Collect(maps.Keys(open)))
-	}
-}
-
-// reported returns the events of the given kinds.
-func (p *process) reported(kinds ...EventKind) []Event {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	var found []Event
-	for _, event := range p.events {
-		if slices.Contains(kinds, event.Kind) {
-			found = append(found, event)
-		}
-	}
-	return found
-}
-
-// mustLead acquires the job, or fails the test.
-func (p *process) mustLead(t *testing.T, job string) *Term {
-	t.Helper()
-	term, ok, err := p.TryAcquire(t.Context(), job)
-	if err != nil || !ok {
-		t.Fatalf("TryAcquire(%q) = %v, %v; want a term", job, ok, err)
-	}
-	return term
-}
-
-func mustResign(t *testing.T, terms ...*Term) {
-	t.Helper()
-	for _, term := range terms {
-		if err := term.Resign(); err != nil {
-			t.Errorf("Resign of %q: %v", term.Job(), err)
-		}
-	}
-}
-
-// after fails the test unless so much time has passed since a moment.
-func after(t *testing.T, since time.Time, want time.Duration, what string) {
-	t.Helper()
-	if got := time.Since(since); got != want {
-		t.Errorf("%s after %v, want after %v", what, got, want)
-	}
-}
-
-// within fails the test if more time has passed since a moment.
-func within(t *testing.T, since time.Time, limit time.Duration, what string) {
-	t.Helper()
-	if got := time.Since(since); got > limit {
-		t.Errorf("%s after %v, want within %v", what, got, limit)
-	}
-}
-
-// A serverError is what a driver returns for an error of the server.
-type serverError string
-
-func (e serverError) Error() string    { return "server: SQLSTATE " + string(e) }
-func (e serverError) SQLState() string { return string(e) }

@@ -1,0 +1,39 @@
+// Command run leads a job for as long as it lives: the smallest complete program. Start it several times; one leads.
+package main
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"log"
+	"os"
+	"os/signal"
+	"syscall"
+
+	_ "github.com/jackc/pgx/v5/stdlib" // or lib/pq
+
+	"github.com/pgleader/pgleader/leader"
+	"github.com/pgleader/pgleader/migrations"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	db, err := sql.Open("pgx", os.Getenv("DATABASE_URL"))
+	check(err)
+	check(migrations.Up(ctx, db))
+	elector, err := leader.New(db, leader.Config{})
+	check(err)
+	check(elector.Run(ctx, "nightly-report", func(ctx context.Context, term *leader.Term) error {
+		fmt.Println("leading under token", term.Token())
+		<-ctx.Done() // your work, which stops when ctx ends
+		return ctx.Err()
+	}))
+	stop()
+}
+
+func check(err error) {
+	if err != nil && !errors.Is(err, context.Canceled) { // cancelled is how ^C and SIGTERM end it
+		log.Fatal(err)
+	}
+}

@@ -1,0 +1,334 @@
+package leader
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// wait starts a campaign for each job, and returns a function that calls them off and waits for them.
+func (p *process) wait(t *testing.T, jobs ...string) (stop func()) {
+	ctx, cancel := context.WithCancel(t.Context())
+	var all sync.WaitGroup
+	for _, job := range jobs {
+		all.Go(func() {
+			term, err := p.Campaign(ctx, job)
+			if err == nil {
+				mustResign(t, term)
+			} else if !errors.Is(err, context.Canceled) {
+				t.Errorf("Campaign for %q: %v", job, err)
+			}
+		})
+	}
+	synctest.Wait()
+	return func() { cancel(); all.Wait() }
+}
+
+func jobNames(n int) []string {
+	jobs := make([]string, n)
+	for i := range jobs {
+		jobs[i] = fmt.Sprintf("job-%d", i)
+	}
+	return jobs
+}
+
+func TestAllCandidatesOfAProcessAskByOneStatement(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tb := newTable()
+		jobs := jobNames(1000)
+		leader, follower := start(t, tb, Config{}), start(t, tb, Config{})
+		for _, job := range jobs {
+			defer mustResign(t, leader.mustLead(t, job))
+		}
+		defer follower.wait(t, jobs...)()
+		began := time.Now().Add(time.Nanosecond) // after each campaign's first claim
+		time.Sleep(time.Minute)
+		asked := follower.path.asked(began)
+		if most, fewest := int(time.Minute/follower.retryEvery), int(time.Minute/(follower.retryEvery*5/4)); len(asked) > most || len(asked) < fewest {
+			t.Errorf("%d statements in a minute, want %d to %d", len(asked), fewest, most)
+		}
+		for _, s := range asked {
+			if s.kind != look || len(s.jobs) != len(jobs) {
+				t.Fatalf("%q for %d jobs, want one look for all %d", s.kind, len(s.jobs), len(jobs))
+			}
+		}
+	})
+}
+
+func TestManyCandidatesForOneJobAskOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tb := newTable()
+		tb.put("report", "rival", time.Hour)
+		p := start(t, tb, Config{})
+		jobs := make([]string, 100)
+		for i := range jobs {
+			jobs[i] = "report"
+		}
+		defer p.wait(t, jobs...)()
+		began := time.Now().Add(time.Nanosecond)
+		time.Sleep(time.Minute)
+		for _, s := range p.path.asked(began) {
+			if s.kind != look || len(s.jobs) != 1 {
+				t.Fatalf("%q for %d jobs, want a look for one", s.kind, len(s.jobs))
+			}
+		}
+		if n, most := len(p.path.asked(began)), int(time.Minute/p.retryEvery); n > most {
+			t.Errorf("%d statements in a minute, want at most %d", n, most)
+		}
+	})
+}
+
+func TestCandidateIsElectedAtTheKnownExpiry(t *testing.T) {
+	for name, left := range map[string]time.Duration{"soon": 300 * time.Millisecond, "after some looks": 25 * time.Second} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				tb := newTable()
+				tb.put("report", "dead", left)
+				p := start(t, tb, Config{RetryEvery: 10 * time.Second})
+				began := time.Now()
+				term, err := p.Campaign(t.Context(), "report")
+				if err != nil {
+					t.Fatal(err)
+				}
+				within(t, began, left+maxSpread, "elected")
+				if n, most := len(p.path.asked(began)), 3+int(left/p.retryEvery); n > most {
+					t.Errorf("%d statements, want at most %d", n, most)
+				}
+				mustResign(t, term)
+			})
+		})
+	}
+}
+
+func TestCandidateIsElectedWithinRetryEveryOfAResignation(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tb := newTable()
+		a, b := start(t, tb, Config{}), start(t, tb, Config{})
+		old := a.mustLead(t, "report")
+		resigned := make(chan time.Time, 1)
+		time.AfterFunc(20*time.Second, func() { mustResign(t, old); resigned <- time.Now() })
+		term, err := b.Campaign(t.Context(), "report")
+		if err != nil {
+			t.Fatal(err)
+		}
+		within(t, <-resigned, b.retryEvery*5/4, "elected")
+		mustResign(t, term)
+	})
+}
+
+func TestWokenCandidateLooksAtOnce(t *testing.T) {
+	for _, name := range []string{"report", ""} {
+		t.Run(fmt.Sprintf("%q", name), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				tb := newTable()
+				tb.put("report", "rival", time.Hour)
+				p := start(t, tb, Config{})
+				woken := make(chan time.Time, 1)
+				time.AfterFunc(time.Second, func() { tb.free("report"); p.Wake(name); woken <- time.Now() })
+				term, err := p.Campaign(t.Context(), "report")
+				if err != nil {
+					t.Fatal(err)
+				}
+				after(t, <-woken, 0, "elected")
+				mustResign(t, term)
+			})
+		})
+	}
+}
+
+func TestWakesCoalesce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tb := newTable()
+		tb.put("report", "rival", time.Hour)
+		p := start(t, tb, Config{})
+		p.Wake("report") // before anybody waits it does nothing
+		defer p.wait(t, "report")()
+		p.path.suffer(always(trouble{slow: 100 * time.Millisecond}))
+		began := time.Now().Add(time.Nanosecond)
+		time.Sleep(50 * time.Millisecond)
+		for range 1000 {
+			p.Wake("report")
+			p.Wake("")
+			p.Wake("another job") // nobody waits for it
+		}
+		time.Sleep(time.Second)
+		if n := len(p.path.asked(began)); n < 1 || n > 2 {
+			t.Errorf("%d statements for 1,000 wakes, want 1, or 2 if one came during a look", n)
+		}
+		p.Wake("another job")
+		time.Sleep(50 * time.Millisecond)
+		if n := len(p.path.asked(began)); n > 2 {
+			t.Error("a wake for a job that nobody waits for made it look")
+		}
+	})
+}
+
+// An expired lease whose row somebody keeps locked (an open guard, a session left alone) looks free and can't be had.
+func TestCandidateDoesNotSpinOnAnExpiredLeaseWithALockedRow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tb := newTable()
+		tb.put("report", "dead", time.Second)
+		p := start(t, tb, Config{})
+		unlock := tb.lock("report")
+		unlocked := make(chan time.Time, 1)
+		time.AfterFunc(time.Minute, func() { unlock(); unlocked <- time.Now() })
+		began := time.Now()
+		term, err := p.Campaign(t.Context(), "report")
+		if err != nil {
+			t.Fatal(err)
+		}
+		within(t, <-unlocked, p.retryEvery*5/4, "elected")
+		if looks, most := len(p.path.asked(began, look)), int(time.Minute/p.retryEvery)+2; looks > most {
+			t.Errorf("%d looks in a minute, want at most %d", looks, most)
+		}
+		if claims, looks := len(p.path.asked(began, acquire)), len(p.path.asked(began, look)); claims > looks+1 {
+			t.Errorf("%d claims after %d looks", claims, looks)
+		}
+		mustResign(t, term)
+	})
+}
+
+func TestCampaignEndsAtOnceWithItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tb := newTable()
+		tb.put("report", "rival", time.Hour)
+		p := start(t, tb, Config{})
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		began := time.Now()
+		if _, err := p.Campaign(ctx, "report"); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Campaign = %v, want context.DeadlineExceeded", err)
+		}
+		after(t, began, 10*time.Second, "returned")
+	})
+}
+
+func TestCampaignWaitsOutFailuresOfTheDatabase(t *testing.T) {
+	for name, outage := range map[string]trouble{
+		"errors":           {fails: errReset},
+		"read-only server": {fails: serverError("25006")},
+		"starting up":      {fails: serverError("57P03")},
+		"hangs":            {hangs: true},
+		"too slow":         {slow: time.Minute},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p := start(t, newTable(), Config{})
+				p.path.suffer(always(outage))
+				back := make(chan time.Time, 1)
+				time.AfterFunc(30*time.Second, func() { p.path.suffer(nil); p.path.unhang(); back <- time.Now() })
+				term, err := p.Campaign(t.Context(), "report")
+				if err != nil {
+					t.Fatal(err)
+				}
+				within(t, <-back, time.Minute, "elected")
+				if n := len(p.reported(ClaimFailed)); n != 1 {
+					t.Errorf("%d failed claims reported, want the first", n)
+				}
+				if n := len(p.reported(LookFailed)); n != 1 {
+					t.Errorf("%d failed looks reported, want the first", n)
+				}
+				mustResign(t, term)
+			})
+		})
+	}
+}
+
+func TestCampaignGivesUpWhereAskingAgainCannotHelp(t *testing.T) {
+	for name, tt := range map[string]struct {
+		state string
+		kind  string
+		want  error
+	}{
+		"no table at the claim": {"42P01", acquire, ErrNotMigrated},
+		"no table at a look":    {"42P01", look, ErrNotMigrated},
+		"no schema":             {"3F000", acquire, ErrNotMigrated},
+		"no rights":             {"42501", acquire, errForbidden},
+		"no rights at a look":   {"42501", look, errForbidden},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				tb := newTable()
+				tb.put("report", "rival", time.Hour)
+				p := start(t, tb, Config{})
+				p.path.suffer(only(tt.kind, trouble{fails: serverError(tt.state)}))
+				_, err := p.Campaign(t.Context(), "report")
+				var server serverError
+				if !errors.Is(err, tt.want) || !errors.As(err, &server) {
+					t.Errorf("Campaign = %v, want %v and the server's error", err, tt.want)
+				}
+			})
+		})
+	}
+}
+
+func TestCampaignsOfOneProcessLeadOneAfterTheOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := start(t, newTable(), Config{})
+		leading := 0
+		var all sync.WaitGroup
+		for range 10 {
+			all.Go(func() {
+				term, err := p.Campaign(t.Context(), "report")
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if leading++; leading > 1 {
+					t.Error("two terms at once")
+				}
+				time.Sleep(time.Minute)
+				leading--
+				mustResign(t, term)
+			})
+		}
+		began := time.Now()
+		all.Wait()
+		after(t, began, 10*time.Minute, "all have led")
+	})
+}
+
+func TestWaitingIsReportedOnceForEachTermOfAnother(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tb := newTable()
+		tb.put("report", "first", time.Hour)
+		p := start(t, tb, Config{})
+		stop := p.wait(t, "report")
+		time.Sleep(time.Minute)
+		tb.put("report", "second", time.Hour)
+		time.Sleep(time.Minute)
+		stop()
+		waiting := p.reported(Waiting)
+		if len(waiting) != 2 || waiting[0].Holder != "first" || waiting[1].Holder != "second" || waiting[1].Token != 2 {
+			t.Errorf("reported: %+v", waiting)
+		}
+	})
+}
+
+// client-go#1187: a stop callback ran in a process that had never led.
+func TestFollowerThatIsCalledOffReportsNoTerm(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tb := newTable()
+		tb.put("report", "rival", time.Hour)
+		p := start(t, tb, Config{})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		err := p.Run(ctx, "report", func(context.Context, *Term) error {
+			t.Error("it works without leading")
+			return nil
+		})
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Run = %v, want context.DeadlineExceeded", err)
+		}
+		if events := p.reported(Elected, Lost, Resigned); len(events) > 0 {
+			t.Errorf("reported: %+v", events)
+		}
+		if tb.row("report").Holder != "rival" || !tb.live("report") {
+			t.Errorf("the leader's lease is %+v", tb.row("report"))
+		}
+	})
+}

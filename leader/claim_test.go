@@ -1,0 +1,344 @@
+package leader
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// firstClaims is a trouble for the first n claims of a process.
+func firstClaims(n int, tr trouble) func(statement) trouble {
+	return func(s statement) trouble {
+		if s.kind == acquire && s.nth <= n {
+			return tr
+		}
+		return trouble{}
+	}
+}
+
+// The server granted the lease, and nobody heard of it: asking again must neither leave the job without a leader nor make
+// two terms of one.
+func TestLostAnswerToAClaimIsAskedForAgain(t *testing.T) {
+	for name, lost := range map[string]trouble{"answer lost": {loses: errReset}, "answer swallowed": {swallows: true}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				tb := newTable()
+				p := start(t, tb, Config{})
+				p.path.suffer(firstClaims(1, lost))
+				term := p.mustLead(t, "report")
+				if term.Token() != 1 || tb.row("report").Token != 1 {
+					t.Errorf("token %d, in the table %d, want 1", term.Token(), tb.row("report").Token)
+				}
+				claims := p.path.asked(time.Time{}, acquire)
+				if len(claims) != 2 {
+					t.Errorf("asked %d times, want 2", len(claims))
+				}
+				p.path.suffer(only(renewOne, trouble{fails: errReset}))
+				<-term.Context().Done()
+				after(t, claims[len(claims)-1].at, p.ttl-p.margin, "the term ended")
+			})
+		})
+	}
+}
+
+func TestLeaseGrantedInAnswersThatWereAllLostIsFoundAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tb := newTable()
+		p := start(t, tb, Config{})
+		p.path.suffer(firstClaims(maxClaims, trouble{loses: errReset}))
+		if _, ok, err := p.TryAcquire(t.Context(), "report"); ok || !errors.Is(err, errReset) {
+			t.Fatalf("TryAcquire = %v, %v; want the driver's error", ok, err)
+		}
+		if term := p.mustLead(t, "report"); term.Token() != 1 {
+			t.Errorf("token %d, want 1", term.Token())
+		} else {
+			mustResign(t, term)
+		}
+		if n := len(p.reported(Elected)); n != 1 {
+			t.Errorf("elected %d times, want once", n)
+		}
+	})
+}
+
+func TestCampaignFindsTheLeaseThatLostAnswersGranted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tb := newTable()
+		p := start(t, tb, Config{})
+		p.path.suffer(firstClaims(maxClaims, trouble{loses: errReset}))
+		began := time.Now()
+		term, err := p.Campaign(t.Context(), "report")
+		if err != nil {
+			t.Fatal(err)
+		}
+		within(t, began, p.retryEvery*5/4, "elected")
+		if term.Token() != 1 {
+			t.Errorf("token %d, want 1", term.Token())
+		}
+		mustResign(t, term)
+	})
+}
+
+func TestLeaseOfATermGivenUpIsTakenOverUnderANewToken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tb := newTable()
+		p := start(t, tb, Config{})
+		began := time.Now()
+		old := p.mustLead(t, "report")
+		p.path.suffer(only(renewOne, trouble{fails: errReset}))
+		<-old.Context().Done()
+		p.path.suffer(nil)
+		term, err := p.Campaign(t.Context(), "report")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if term.Token() != old.Token()+1 || tb.row("report").Token != term.Token() {
+			t.Errorf("token %d follows %d, in the table %d", term.Token(), old.Token(), tb.row("report").Token)
+		}
+		after(t, began, p.ttl-p.margin, "elected again, before its old lease ended,")
+		mustResign(t, term)
+	})
+}
+
+func TestRivalsAtWorkAreAskedAgain(t *testing.T) {
+	for name, rivals := range map[string]error{
+		"no row":        sql.ErrNoRows,
+		"serialization": serverError("40001"),
+		"deadlock":      serverError("40P01"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p := start(t, newTable(), Config{})
+				p.path.suffer(firstClaims(maxClaims-1, trouble{fails: rivals}))
+				term := p.mustLead(t, "report")
+				mustResign(t, term)
+				if n := len(p.path.asked(time.Time{}, acquire)); n != maxClaims {
+					t.Errorf("asked %d times, want %d", n, maxClaims)
+				}
+
+				p.path.suffer(only(acquire, trouble{fails: rivals}))
+				if _, ok, err := p.TryAcquire(t.Context(), "report"); ok || !errors.Is(err, rivals) {
+					t.Errorf("TryAcquire = %v, %v; want %v", ok, err, rivals)
+				}
+				if n := len(p.path.asked(time.Time{}, acquire)); n != 2*maxClaims {
+					t.Errorf("asked %d times in all, want %d", n, 2*maxClaims)
+				}
+			})
+		})
+	}
+}
+
+func TestServerErrorIsNotAskedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := start(t, newTable(), Config{})
+		for _, state := range []string{"42P01", "25006", "57014", "53300"} {
+			began := len(p.path.asked(time.Time{}))
+			p.path.suffer(always(trouble{fails: serverError(state)}))
+			if _, ok, err := p.TryAcquire(t.Context(), "report"); ok || sqlState(err) != state {
+				t.Errorf("TryAcquire = %v, %v; want SQLSTATE %s", ok, err, state)
+			}
+			if n := len(p.path.asked(time.Time{})) - began; n != 1 {
+				t.Errorf("SQLSTATE %s: asked %d times, want once", state, n)
+			}
+		}
+	})
+}
+
+func TestLeaseGrantedAfterTheCallerHasGoneIsGivenBack(t *testing.T) {
+	for name, tt := range map[string]struct {
+		claim  trouble
+		limit  time.Duration // from the end of the caller's context
+		leaked bool
+	}{
+		"answer within the grace":   {claim: trouble{slow: 700 * time.Millisecond}, limit: 500 * time.Millisecond},
+		"slow server":               {claim: trouble{late: 700 * time.Millisecond}, limit: 500 * time.Millisecond},
+		"answer lost":               {claim: trouble{slow: 700 * time.Millisecond, loses: errReset}, limit: 500 * time.Millisecond},
+		"answer swallowed":          {claim: trouble{swallows: true}, limit: claimGrace, leaked: true},
+		"call hangs":                {claim: trouble{hangs: true}, limit: claimGrace},
+		"no row":                    {claim: trouble{slow: 700 * time.Millisecond, loses: sql.ErrNoRows}, limit: 500 * time.Millisecond},
+		"answer beyond the grace":   {claim: trouble{slow: 4 * time.Second}, limit: claimGrace, leaked: true},
+		"a refusal of the server's": {claim: trouble{late: 700 * time.Millisecond, fails: serverError("57014")}, limit: 500 * time.Millisecond},
+	} {
+		for call, claim := range map[string]func(context.Context, *process) error{
+			"TryAcquire": func(ctx context.Context, p *process) error { _, _, err := p.TryAcquire(ctx, "report"); return err },
+			"Campaign":   func(ctx context.Context, p *process) error { _, err := p.Campaign(ctx, "report"); return err },
+		} {
+			t.Run(call+", "+name, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					tb := newTable()
+					p := start(t, tb, Config{})
+					p.path.suffer(firstClaims(1, tt.claim))
+					ctx, cancel := context.WithCancel(t.Context())
+					time.AfterFunc(200*time.Millisecond, cancel)
+					began := time.Now()
+					err := claim(ctx, p)
+					within(t, began, 200*time.Millisecond+tt.limit, "returned")
+					if err == nil || ctx.Err() == nil {
+						t.Errorf("the call returned %v after %v", err, time.Since(began))
+					}
+					if live := tb.live("report"); live && !tt.leaked {
+						t.Error("the lease lives on without a leader")
+					}
+					if n := len(p.reported(Elected)); n != 0 {
+						t.Error("an election was reported")
+					}
+					p.path.unhang()
+
+					// In any case this process finds its own lease again.
+					p.path.suffer(nil)
+					mustResign(t, p.mustLead(t, "report"))
+				})
+			})
+		}
+	}
+}
+
+// The lease was granted just before the path broke: giving it back must not hold up a caller that has gone.
+func TestGivingBackDoesNotHoldUpTheCaller(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tb := newTable()
+		p := start(t, tb, Config{})
+		p.path.suffer(func(s statement) trouble {
+			if s.kind == acquire {
+				return trouble{slow: 700 * time.Millisecond}
+			}
+			return trouble{hangs: true}
+		})
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(200*time.Millisecond, cancel)
+		began := time.Now()
+		if _, err := p.Campaign(ctx, "report"); !errors.Is(err, context.Canceled) {
+			t.Errorf("Campaign = %v, want context.Canceled", err)
+		}
+		within(t, began, 200*time.Millisecond+2*claimGrace, "returned")
+		time.Sleep(p.ttl)
+	})
+}
+
+// What an abandoned claim knew when it was sent must not change while it hangs: a late one that takes the process's live
+// term for one given up would end it.
+func TestAbandonedClaimDoesNotEndTheTermThatFollowedIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tb := newTable()
+		p := start(t, tb, Config{})
+		p.path.suffer(func(s statement) trouble {
+			switch {
+			case s.kind == acquire && s.nth == 1:
+				return trouble{late: p.callLimit + 2*time.Second, deaf: true, fails: driver.ErrBadConn}
+			case s.kind == acquire && s.nth > 2:
+				return trouble{deaf: true}
+			}
+			return trouble{}
+		})
+		term := p.mustLead(t, "report")
+		time.Sleep(time.Minute)
+		if term.Context().Err() != nil || tb.row("report").Token != term.Token() {
+			t.Errorf("the term with token %d is over, the table has %d: %v", term.Token(), tb.row("report").Token, context.Cause(term.Context()))
+		}
+		mustResign(t, term)
+	})
+}
+
+func TestEndedContextAsksNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := start(t, newTable(), Config{})
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, ok, err := p.TryAcquire(ctx, "report"); ok || !errors.Is(err, context.Canceled) {
+			t.Errorf("TryAcquire = %v, %v; want context.Canceled", ok, err)
+		}
+		if _, err := p.Campaign(ctx, "report"); !errors.Is(err, context.Canceled) {
+			t.Errorf("Campaign = %v, want context.Canceled", err)
+		}
+		if err := p.Run(ctx, "report", nil); !errors.Is(err, context.Canceled) {
+			t.Errorf("Run = %v, want context.Canceled", err)
+		}
+		if n := len(p.path.asked(time.Time{})); n != 0 {
+			t.Errorf("%d statements", n)
+		}
+	})
+}
+
+func TestTryAcquireReturnsTheTermThatItsProcessHolds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := start(t, newTable(), Config{})
+		term := p.mustLead(t, "report")
+		p.path.suffer(only(acquire, trouble{hangs: true}))
+		for range 100 { // the textbook form: on every tick
+			if again := p.mustLead(t, "report"); again != term {
+				t.Fatal("it is another term")
+			}
+			time.Sleep(time.Second)
+		}
+		if n := len(p.path.asked(time.Time{}, acquire)); n != 1 {
+			t.Errorf("asked %d times, want once", n)
+		}
+		mustResign(t, term)
+	})
+}
+
+func TestConcurrentTryAcquiresShareOneTerm(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := start(t, newTable(), Config{})
+		p.path.suffer(only(acquire, trouble{slow: time.Second}))
+		terms := make(chan *Term, 10)
+		var all sync.WaitGroup
+		for range cap(terms) {
+			all.Go(func() {
+				term, ok, err := p.TryAcquire(t.Context(), "report")
+				if !ok || err != nil {
+					t.Errorf("TryAcquire = %v, %v", ok, err)
+				}
+				terms <- term
+			})
+		}
+		all.Wait()
+		first := <-terms
+		for len(terms) > 0 {
+			if <-terms != first {
+				t.Error("two terms of one job")
+			}
+		}
+		if n := len(p.path.asked(time.Time{}, acquire)); n != 1 {
+			t.Errorf("asked %d times, want once", n)
+		}
+		mustResign(t, first)
+	})
+}
+
+func TestTryAcquireGivesWayToItsCaller(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := start(t, newTable(), Config{})
+		p.path.suffer(firstClaims(1, trouble{slow: 4 * time.Second}))
+		term := make(chan *Term)
+		go func() { got, _, _ := p.TryAcquire(t.Context(), "report"); term <- got }()
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		began := time.Now()
+		if _, ok, err := p.TryAcquire(ctx, "report"); ok || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("TryAcquire = %v, %v; want context.DeadlineExceeded", ok, err)
+		}
+		after(t, began, time.Second, "returned")
+		mustResign(t, <-term)
+	})
+}
+
+func TestTryAcquireReportsWhoLeads(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tb := newTable()
+		tb.put("report", "web-1", time.Hour)
+		p := start(t, tb, Config{Holder: "web-10"})
+		if _, ok, err := p.TryAcquire(t.Context(), "report"); ok || err != nil {
+			t.Errorf("TryAcquire = %v, %v; another holder leads", ok, err)
+		}
+		skipped := p.reported(Skipped)
+		if len(skipped) != 1 || skipped[0].Holder != "web-1" || skipped[0].Token != 1 || skipped[0].Job != "report" {
+			t.Errorf("reported: %+v", skipped)
+		}
+	})
+}

@@ -1,0 +1,121 @@
+package leader
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// weather is a network and a server of which anything may be expected, with good spells.
+func weather(seed uint64) func(statement) trouble {
+	var mu sync.Mutex
+	random := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // repeatable on purpose
+	var change time.Time
+	bad := 0
+	return func(statement) trouble {
+		mu.Lock()
+		defer mu.Unlock()
+		if now := time.Now(); now.After(change) {
+			change = now.Add(time.Duration(random.Int64N(int64(time.Minute))))
+			bad = []int{0, 0, 10, 50, 100}[random.IntN(5)]
+		}
+		if random.IntN(100) >= bad {
+			return trouble{}
+		}
+		seconds := func(most int64) time.Duration { return time.Duration(random.Int64N(most * int64(time.Second))) }
+		return []trouble{
+			{hangs: true},
+			{swallows: true},
+			{fails: errReset},
+			{loses: errReset},
+			{fails: serverError("40001")},
+			{late: seconds(8), slow: seconds(8)},
+			{late: seconds(40), deaf: true},
+			{slow: seconds(40), deaf: true},
+			{late: seconds(40), slow: seconds(20), deaf: true, loses: errReset},
+		}[random.IntN(9)]
+	}
+}
+
+func TestAtMostOneWorksWhateverTheNetworkDoes(t *testing.T) {
+	for seed := range uint64(3) {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				tb := newTable()
+				jobs := []string{"a", "b", "c"}
+				var mu sync.Mutex
+				working := make(map[string]string) // job to holder
+				elections := 0
+				tb.takeover = func(job, holder string) {
+					mu.Lock()
+					defer mu.Unlock()
+					if other := working[job]; other != "" {
+						t.Errorf("%q: %s takes the lease over while %s works", job, holder, other)
+					}
+				}
+				ctx, cancel := context.WithCancel(t.Context())
+				var all sync.WaitGroup
+				var processes []*process
+				for n := range 3 {
+					p := start(t, tb, Config{Holder: fmt.Sprint("p", n)})
+					p.path.suffer(weather(seed*100 + uint64(n)))
+					processes = append(processes, p)
+					for _, job := range jobs {
+						all.Go(func() {
+							for ctx.Err() == nil {
+								_ = p.Run(ctx, job, func(ctx context.Context, _ *Term) error {
+									mu.Lock()
+									if other := working[job]; other != "" {
+										t.Errorf("%q: %s and %s work at once", job, p.Holder(), other)
+									}
+									working[job] = p.Holder()
+									elections++
+									mu.Unlock()
+									defer func() {
+										mu.Lock()
+										working[job] = ""
+										mu.Unlock()
+									}()
+									select {
+									case <-ctx.Done():
+									case <-time.After(rand.N(10 * time.Minute)):
+									}
+									return nil
+								})
+							}
+						})
+					}
+				}
+				time.Sleep(time.Hour)
+
+				// When all is well again each job is led within the time that the gate may take, and stays so.
+				for _, p := range processes {
+					p.path.suffer(nil)
+				}
+				time.Sleep(maxGateClose + 15*time.Second)
+				mu.Lock()
+				for _, job := range jobs {
+					if working[job] == "" && !tb.live(job) {
+						t.Errorf("nobody leads %q", job)
+					}
+				}
+				if elections < 5*len(jobs) {
+					t.Errorf("%d elections in all, the test shows little", elections)
+				}
+				mu.Unlock()
+				cancel()
+				all.Wait()
+				time.Sleep(time.Minute)
+				for _, job := range jobs {
+					if tb.live(job) {
+						t.Errorf("the lease of %q outlives everybody", job)
+					}
+				}
+			})
+		})
+	}
+}
