@@ -1,0 +1,319 @@
+package pgtest
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/url"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// Proxy stands between a client and Postgres and breaks the path on command. Everything is counted and held per protocol
+// byte stream, so the client must not use TLS; its URL sees to that.
+type Proxy struct {
+	// URL is the URL given to NewProxy, by way of the proxy.
+	URL string
+
+	network, upstream string
+	address           string
+	wg                sync.WaitGroup
+
+	mu         sync.Mutex
+	changed    sync.Cond // anything below
+	listener   net.Listener
+	links      map[*link]struct{}
+	held       [2]bool // per direction
+	roundTrips int64
+}
+
+type direction int
+
+const (
+	toServer direction = iota
+	toClient
+)
+
+// link is one client connection and its counterpart at the server.
+type link struct {
+	client, server net.Conn // server is nil until dialled
+	stranded       bool     // held for ever, see FreezeOpen
+	closed         bool
+	writing        [2]bool
+	last           direction // of the byte that passed last
+}
+
+// NewProxy starts a proxy to the server of the URL; it goes when the test ends.
+func NewProxy(t testing.TB, rawURL string) *Proxy {
+	t.Helper()
+	config, err := pgconn.ParseConfig(rawURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &Proxy{links: map[*link]struct{}{}}
+	p.changed.L = &p.mu
+	p.network, p.upstream = pgconn.NetworkAddress(config.Host, config.Port)
+	// A port that outgoing connections don't draw from, so that Restore gets it back.
+	port, err := freePort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.address = net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
+	if err := p.Restore(); err != nil {
+		t.Fatal(err)
+	}
+	if p.URL, err = through(rawURL, p.address); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		p.Cut()
+		p.wg.Wait()
+	})
+	return p
+}
+
+func through(rawURL, address string) (string, error) {
+	u, err := url.Parse(rawURL)
+	if err != nil {
+		return "", err
+	}
+	query := u.Query()
+	query.Del("host")
+	query.Del("port")
+	query.Set("sslmode", "disable")
+	u.Host, u.RawQuery = address, query.Encode()
+	return u.String(), nil
+}
+
+// Freeze stops every byte, both ways, on open connections and on new ones, which are still accepted. Connections stay up, and
+// a peer that closes one is not noticed by the other. When it returns, nothing passes any more; what arrives is held for Thaw.
+func (p *Proxy) Freeze() { p.hold(true, true) }
+
+// FreezeReplies stops only what the server sends: statements still run, but their outcome stays unknown.
+func (p *Proxy) FreezeReplies() { p.hold(false, true) }
+
+// Thaw ends a Freeze or FreezeReplies; what was held is delivered. It does not revive what FreezeOpen froze.
+func (p *Proxy) Thaw() { p.hold(false, false) }
+
+func (p *Proxy) hold(toServerHeld, toClientHeld bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.held = [2]bool{toServerHeld, toClientHeld}
+	p.changed.Broadcast()
+	p.settle()
+}
+
+// FreezeOpen freezes the connections that are open now, for ever, while new ones pass: the path is back, but a router in
+// between has forgotten the old connections.
+func (p *Proxy) FreezeOpen() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for l := range p.links {
+		l.stranded = true
+	}
+	p.settle()
+}
+
+// settle waits until no write that began before a freeze is under way.
+func (p *Proxy) settle() {
+	for p.underWay() {
+		p.changed.Wait()
+	}
+}
+
+func (p *Proxy) underWay() bool {
+	for l := range p.links {
+		for _, dir := range []direction{toServer, toClient} {
+			if l.writing[dir] && p.stopped(l, dir) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func (p *Proxy) stopped(l *link, dir direction) bool { return !l.closed && (l.stranded || p.held[dir]) }
+
+// Cut resets all connections at both ends and refuses new ones, until Restore.
+func (p *Proxy) Cut() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.listener != nil {
+		p.listener.Close()
+		p.listener = nil
+	}
+	for l := range p.links {
+		l.close(true)
+	}
+	p.changed.Broadcast()
+}
+
+// Restore accepts connections again after a Cut. It does not end a Freeze.
+func (p *Proxy) Restore() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.listener != nil {
+		return nil
+	}
+	listener, err := net.Listen("tcp", p.address)
+	if err != nil {
+		return err
+	}
+	p.listener = listener
+	p.wg.Go(func() { p.accept(listener) })
+	return nil
+}
+
+// RoundTrips counts how often a client had the last word and the server was to speak: once for every time that the direction
+// turned towards the server. Logging in counts too, so take the difference between two calls.
+func (p *Proxy) RoundTrips() int64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.roundTrips
+}
+
+// Connections counts the client connections that are open, frozen ones included.
+func (p *Proxy) Connections() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.links)
+}
+
+func (p *Proxy) accept(listener net.Listener) {
+	for {
+		conn, err := listener.Accept()
+		if err != nil {
+			return
+		}
+		l := &link{client: conn, last: toClient}
+		p.mu.Lock()
+		if p.listener != listener { // Cut came first
+			l.close(true)
+			p.mu.Unlock()
+			return
+		}
+		p.links[l] = struct{}{}
+		p.mu.Unlock()
+		p.wg.Go(func() { p.serve(l) })
+	}
+}
+
+func (p *Proxy) serve(l *link) {
+	defer func() {
+		p.mu.Lock()
+		l.close(false)
+		delete(p.links, l)
+		p.changed.Broadcast()
+		p.mu.Unlock()
+	}()
+	// The server must not even see a connection that was opened into a frozen path.
+	if !p.await(l, toServer) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	server, err := new(net.Dialer).DialContext(ctx, p.network, p.upstream)
+	if err != nil {
+		return
+	}
+	p.mu.Lock()
+	l.server = server
+	if l.closed {
+		server.Close()
+	}
+	p.mu.Unlock()
+	var both sync.WaitGroup
+	both.Go(func() { p.pump(l, toServer, server, l.client) })
+	both.Go(func() { p.pump(l, toClient, l.client, server) })
+	both.Wait()
+}
+
+// await returns when bytes may pass, or false when the link is closed.
+func (p *Proxy) await(l *link, dir direction) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for p.stopped(l, dir) {
+		p.changed.Wait()
+	}
+	return !l.closed
+}
+
+// pump carries bytes one way. The end of a stream travels like a byte: held while frozen, then passed on.
+func (p *Proxy) pump(l *link, dir direction, dst, src net.Conn) {
+	buf := make([]byte, 32<<10)
+	for {
+		n, err := src.Read(buf)
+		if n > 0 && !p.deliver(l, dir, dst, buf[:n]) {
+			return
+		}
+		if err != nil {
+			if p.await(l, dir) {
+				p.finish(l, dst, err)
+			}
+			return
+		}
+	}
+}
+
+func (p *Proxy) deliver(l *link, dir direction, dst net.Conn, data []byte) bool {
+	p.mu.Lock()
+	for p.stopped(l, dir) {
+		p.changed.Wait()
+	}
+	if l.closed {
+		p.mu.Unlock()
+		return false
+	}
+	if dir == toServer && l.last == toClient {
+		p.roundTrips++
+	}
+	l.last = dir
+	l.writing[dir] = true
+	p.mu.Unlock()
+
+	_, err := dst.Write(data)
+
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	l.writing[dir] = false
+	p.changed.Broadcast()
+	if err != nil {
+		l.close(true)
+	}
+	return err == nil
+}
+
+// finish passes on how the source ended: an orderly end as one, anything else as a reset.
+func (p *Proxy) finish(l *link, dst net.Conn, cause error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	half, ok := dst.(interface{ CloseWrite() error })
+	if errors.Is(cause, net.ErrClosed) || !ok || !errors.Is(cause, io.EOF) {
+		l.close(true)
+		p.changed.Broadcast()
+		return
+	}
+	half.CloseWrite()
+}
+
+// close ends both sides, with a reset where asked; p.mu is held.
+func (l *link) close(reset bool) {
+	if l.closed {
+		return
+	}
+	l.closed = true
+	for _, conn := range []net.Conn{l.client, l.server} {
+		if conn == nil {
+			continue
+		}
+		if tcp, ok := conn.(*net.TCPConn); ok && reset {
+			tcp.SetLinger(0)
+		}
+		conn.Close()
+	}
+}
