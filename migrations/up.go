@@ -1,0 +1,274 @@
+package migrations
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/golang-migrate/migrate/v4"
+	"github.com/golang-migrate/migrate/v4/database"
+	"github.com/golang-migrate/migrate/v4/source"
+	"github.com/golang-migrate/migrate/v4/source/iofs"
+)
+
+// versionTable is not golang-migrate's default schema_migrations, because that one belongs to the application.
+const versionTable = "leader_schema_migrations"
+
+const (
+	// defaultWait bounds the wait for another migration when ctx has no deadline.
+	defaultWait = 15 * time.Second
+	// tableWait bounds the wait for a table. It is short, because whatever asks for the table after us queues behind us, and
+	// renewals do: a leader must not lose its lease to a migration that waits for somebody's long transaction.
+	tableWait = 2 * time.Second
+	// abandonAfter is how long after the end of ctx Up still waits for the driver to give up by itself.
+	abandonAfter = 2 * time.Second
+)
+
+// Up brings the tables of pgleader to the newest version this program knows. Call it at every start: when there is nothing
+// to do it costs one read, takes no lock and writes nothing, so a read-only server or a role that may only use the tables is
+// fine. When the database is at a newer version than this program knows, Up returns nil too, because an old instance that
+// restarts in the middle of a rolling deploy must come up.
+//
+// All that is missing is applied in one transaction on one connection of db: it happens as a whole or not at all, also when
+// the process is killed half-way, and it works through a pooler in transaction mode (where that allows no prepared
+// statements, pgx needs default_query_exec_mode=exec, as for every query) and with a pool of one connection. Up never closes
+// db. The version is kept in the table leader_schema_migrations, never in the application's own schema_migrations.
+//
+// The tables are where the connection's search_path finds leader_schema_migrations; where it finds none, they are created in
+// the path's first schema. So a schema put in front of the path later does not start a second, empty set of leases.
+//
+// Concurrent calls, and the golang-migrate command line tool, wait for each other: until the deadline of ctx, or for 15 s
+// when it has none. A step waits at most 2 s for a table that is in use. Either way the error is [ErrLocked], nothing has
+// changed, and running Up again is safe. A version that the command line tool left half-done is a [*DirtyError], which says
+// how to repair it. [ErrReadOnly] means that there is something to do but the server takes no writes. The driver's error
+// stays reachable with [errors.As] and the end of ctx with [errors.Is].
+func Up(ctx context.Context, db *sql.DB) error {
+	if ctx == nil || db == nil {
+		return errors.New("migrations: Up needs a context and an open *sql.DB, got nil")
+	}
+	return upFrom(ctx, db, FS)
+}
+
+// upFrom is Up for any set of files. It returns soon after ctx ends even where the driver does not: lib/pq goes on reading
+// from a connection that the network has swallowed (lib/pq#620). What it leaves behind then can't commit any more, because
+// its transaction is bound to ctx.
+func upFrom(ctx context.Context, db *sql.DB, files fs.FS) error {
+	done := make(chan error, 1)
+	go func() { done <- up(ctx, db, files) }()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+	}
+	grace := time.NewTimer(abandonAfter)
+	defer grace.Stop()
+	select {
+	case err := <-done:
+		return err
+	case <-grace.C:
+		return fmt.Errorf("migrations: the server does not answer: %w", ctx.Err())
+	}
+}
+
+func up(ctx context.Context, db *sql.DB, files fs.FS) error {
+	src, err := iofs.New(files, ".")
+	if err != nil {
+		return fmt.Errorf("migrations: read the files: %w", err)
+	}
+	newest, err := newestVersion(src)
+	if err != nil {
+		return fmt.Errorf("migrations: read the files: %w", err)
+	}
+
+	// A pool whose connections are all in use, or a version table that somebody has locked, must not hang a start for ever.
+	readCtx, cancel := context.WithTimeout(ctx, defaultWait)
+	defer cancel()
+	version, dirty, err := readVersion(readCtx, db, versionTable)
+	switch {
+	case sqlState(err) == "42P01": // undefined_table: never migrated
+	case err != nil:
+		return explain(readCtx, "read the version", err)
+	case version >= newest && !dirty:
+		return nil
+	}
+	// A dirty version is no error yet: the command line tool marks it so while it is at work. It counts once we have the lock.
+
+	// Asked before BEGIN, because lib/pq begins READ WRITE, which overrides a default of read-only and fails on a standby.
+	var readOnly string
+	if err := db.QueryRowContext(readCtx, "SHOW transaction_read_only").Scan(&readOnly); err != nil {
+		return explain(readCtx, "ask whether the server takes writes", err)
+	}
+	if readOnly == "on" {
+		return fmt.Errorf("%w, and the database is at version %d (dirty: %t), not %d: run this against the primary first",
+			ErrReadOnly, version, dirty, newest)
+	}
+
+	// After the wait for the lock the version must be seen as the other side left it, whatever the default isolation is.
+	tx, err := db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
+	if err != nil {
+		return explain(ctx, "begin", err)
+	}
+	defer tx.Rollback()
+
+	schema, err := lock(ctx, tx)
+	if err != nil {
+		return err
+	}
+	table := quoteIdent(schema) + "." + versionTable
+	version, dirty, err = prepare(ctx, tx, schema, table)
+	switch {
+	case err != nil:
+		return err
+	case dirty:
+		return &DirtyError{Version: version, Schema: schema, files: upFiles(files)}
+	case version >= newest:
+		return nil
+	}
+
+	m, err := migrate.NewWithInstance("pgleader", src, "postgres", &engine{ctx: ctx, tx: tx, table: table})
+	if err != nil {
+		return fmt.Errorf("migrations: %w", err)
+	}
+	for version < newest {
+		// One step a call: after a failed step, Migrate.Up leaves the goroutines behind that have read ahead.
+		if err := m.Steps(1); err != nil {
+			return explain(ctx, fmt.Sprintf("apply the version after %d (rolled back, nothing has changed)", version), err)
+		}
+		if version, _, err = readVersion(ctx, tx, table); err != nil {
+			return explain(ctx, "read the version", err)
+		}
+	}
+	if err := tx.Commit(); err != nil {
+		return explain(ctx, "commit", err)
+	}
+	return nil
+}
+
+// lock begins the part that only one process may do, and tells the schema it is about. The locks go with the transaction, so
+// neither a killed process nor a pooler that changes connections can strand one.
+func lock(ctx context.Context, tx *sql.Tx) (schema string, err error) {
+	var name string
+	err = tx.QueryRowContext(ctx, `
+		SELECT current_database(), coalesce((
+		    SELECT n.nspname FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+		    WHERE c.oid = to_regclass('`+versionTable+`')), current_schema(), '')`).Scan(&name, &schema)
+	if err != nil {
+		return "", explain(ctx, "look for the schema", err)
+	}
+	if schema == "" {
+		return "", errors.New("migrations: search_path names no schema that exists and that this role may use")
+	}
+
+	// golang-migrate's driver makes its lock from the name of the database. Opened by a URL, as the command line tool does, it
+	// takes the URL's path with its slash for the name; opened by a connection, the plain name. Both must be kept out.
+	ids := make([]string, 0, 2)
+	for _, n := range []string{"/" + name, name} {
+		id, err := database.GenerateAdvisoryLockId(n, schema, versionTable)
+		if err != nil {
+			return "", fmt.Errorf("migrations: name the lock: %w", err)
+		}
+		ids = append(ids, id)
+	}
+	if _, err := tx.ExecContext(ctx, sessionSettings); err != nil {
+		return "", explain(ctx, "take the migration lock", err)
+	}
+	start := time.Now()
+	for _, id := range ids {
+		err := setLockTimeout(ctx, tx, waitLeft(ctx, start))
+		if err == nil {
+			_, err = tx.ExecContext(ctx, "SELECT pg_advisory_xact_lock("+id+")")
+		}
+		if err != nil {
+			return "", explainLock(ctx, time.Since(start), ids, err)
+		}
+	}
+	return schema, nil
+}
+
+// A role's statement_timeout is made for queries: it would end the wait, or a step, with an error that says nothing. And a
+// server that does not look after its client would go on with the statement of a killed process, and keep its lock; the
+// setting is there since PostgreSQL 14, and an error on systems that can't tell that a client has gone.
+const sessionSettings = `
+SET LOCAL statement_timeout = 0;
+SELECT set_config(name, '1000', true) FROM pg_catalog.pg_settings
+WHERE name = 'client_connection_check_interval' AND version() LIKE '%linux%'`
+
+// waitLeft ends the wait a little before ctx does, so that the server says it timed out and the connection stays usable.
+func waitLeft(ctx context.Context, start time.Time) time.Duration {
+	deadline, ok := ctx.Deadline()
+	if !ok {
+		return time.Until(start.Add(defaultWait))
+	}
+	left := time.Until(deadline)
+	return left - min(left/10, 500*time.Millisecond)
+}
+
+func setLockTimeout(ctx context.Context, tx *sql.Tx, d time.Duration) error {
+	// 0 would mean for ever, and Postgres keeps the number in 32 bits.
+	ms := max(1, min(d.Milliseconds(), math.MaxInt32))
+	_, err := tx.ExecContext(ctx, fmt.Sprintf("SET LOCAL lock_timeout = %d", ms))
+	return err
+}
+
+// prepare makes the transaction fit for the steps and reads the version they start from.
+func prepare(ctx context.Context, tx *sql.Tx, schema, table string) (version int, dirty bool, err error) {
+	if err := setLockTimeout(ctx, tx, tableWait); err != nil {
+		return 0, false, explain(ctx, "set lock_timeout", err)
+	}
+	// The files name no schema. Without this a new table would land in the path's first schema, away from the others.
+	if _, err := tx.ExecContext(ctx, "SET LOCAL search_path = "+quoteIdent(schema)); err != nil {
+		return 0, false, explain(ctx, "set search_path", err)
+	}
+	// Not to_regclass: it answers from the session's cache, which has not heard of a table made while we waited for the lock.
+	var exists bool
+	err = tx.QueryRowContext(ctx, `
+		SELECT EXISTS (SELECT FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+		WHERE n.nspname = current_schema() AND c.relname = '`+versionTable+`')`).Scan(&exists)
+	if err != nil {
+		return 0, false, explain(ctx, "look for "+table, err)
+	}
+	if !exists {
+		create := "CREATE TABLE " + table + " (version bigint NOT NULL PRIMARY KEY, dirty boolean NOT NULL)"
+		if _, err := tx.ExecContext(ctx, create); err != nil {
+			return 0, false, explain(ctx, "create "+table, err)
+		}
+	}
+	version, dirty, err = readVersion(ctx, tx, table)
+	if err != nil {
+		return 0, false, explain(ctx, "read the version", err)
+	}
+	return version, dirty, nil
+}
+
+type rowQuerier interface {
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+}
+
+// readVersion gives -1 for "nothing applied", as golang-migrate does.
+func readVersion(ctx context.Context, q rowQuerier, table string) (version int, dirty bool, err error) {
+	version = database.NilVersion
+	err = q.QueryRowContext(ctx, "SELECT version, dirty FROM "+table+" LIMIT 1").Scan(&version, &dirty)
+	if errors.Is(err, sql.ErrNoRows) {
+		return database.NilVersion, false, nil
+	}
+	return version, dirty, err
+}
+
+func newestVersion(src source.Driver) (int, error) {
+	v, err := src.First()
+	for err == nil {
+		var next uint
+		if next, err = src.Next(v); errors.Is(err, fs.ErrNotExist) {
+			return int(v), nil
+		}
+		v = next
+	}
+	return 0, err
+}
+
+func quoteIdent(s string) string { return `"` + strings.ReplaceAll(s, `"`, `""`) + `"` }
