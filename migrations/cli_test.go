@@ -30,7 +30,8 @@ type cli struct {
 func buildCLI(t *testing.T) *cli {
 	t.Helper()
 	c := &cli{path: filepath.Join(t.TempDir(), "migrate")}
-	build := exec.Command("go", "build", "-tags", "postgres", "-o", c.path, "github.com/golang-migrate/migrate/v4/cmd/migrate")
+	build := exec.CommandContext(t.Context(), "go", "build", "-tags", "postgres", "-o", c.path, //nolint:gosec // our own path
+		"github.com/golang-migrate/migrate/v4/cmd/migrate")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %v\n%s", build, err, out)
 	}
@@ -47,20 +48,21 @@ func (c *cli) at(t *testing.T, rawURL string, files fs.FS) *cli {
 	return &cli{path: c.path, dir: dir, url: rawURL}
 }
 
-func (c *cli) command(args ...string) *exec.Cmd {
+func (c *cli) command(ctx context.Context, args ...string) *exec.Cmd {
 	sep := "?"
 	if strings.Contains(c.url, "?") {
 		sep = "&"
 	}
 	database := c.url + sep + "x-migrations-table=leader_schema_migrations"
-	cmd := exec.Command(c.path, append([]string{"-path", "migrations", "-database", database}, args...)...)
+	args = append([]string{"-path", "migrations", "-database", database}, args...)
+	cmd := exec.CommandContext(ctx, c.path, args...) //nolint:gosec // just built
 	cmd.Dir = c.dir
 	return cmd
 }
 
 func (c *cli) run(t *testing.T, args ...string) string {
 	t.Helper()
-	out, err := c.command(args...).CombinedOutput()
+	out, err := c.command(t.Context(), args...).CombinedOutput()
 	if err != nil {
 		t.Fatalf("migrate %s: %v\n%s", strings.Join(args, " "), err, out)
 	}
@@ -185,12 +187,12 @@ func TestUpWaitsForCommandLineTool(t *testing.T) {
 		rawURL := pgtest.NewEmptyURL(t)
 		db := pgtest.Open(t, driver, rawURL)
 		tool := migrate.at(t, rawURL, endless())
-		running := tool.command("up")
+		running := tool.command(t.Context(), "up")
 		if err := running.Start(); err != nil {
 			t.Fatal(err)
 		}
-		defer running.Wait()
-		defer running.Process.Kill()
+		defer running.Wait()         //nolint:errcheck // says that it was killed
+		defer running.Process.Kill() //nolint:errcheck // already gone if all went well
 		waitForEndless(t, db)
 
 		// The tool has marked its version dirty, which is no reason yet to call for a person.
@@ -199,7 +201,9 @@ func TestUpWaitsForCommandLineTool(t *testing.T) {
 		checkLocked(t, migrations.UpFrom(ctx, db, endless()))
 
 		// Killed in the middle of the file, it leaves a version that is really dirty.
-		running.Process.Kill()
+		if err := running.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
 		waitFor(t, db, "SELECT count(pg_terminate_backend(pid)) > 0"+others+"AND query LIKE '%pg_sleep%'")
 		next := withNext("endless", "CREATE TABLE half_done ()", "DROP TABLE half_done")
 		dirty := checkDirty(t, migrations.UpFrom(t.Context(), db, next), newest()+1)
@@ -225,7 +229,7 @@ func TestCommandLineToolWaitsForUp(t *testing.T) {
 		go func() { done <- migrations.UpFrom(ctx, pgtest.Open(t, driver, rawURL), endless()) }()
 		waitForEndless(t, db)
 		var out bytes.Buffer
-		waiting := tool.command("up")
+		waiting := tool.command(t.Context(), "up")
 		waiting.Stdout, waiting.Stderr = &out, &out
 		if err := waiting.Start(); err != nil {
 			t.Fatal(err)

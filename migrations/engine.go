@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strconv"
 
 	"github.com/golang-migrate/migrate/v4/database"
 )
@@ -49,9 +48,9 @@ func (e *engine) SetVersion(version int, dirty bool) error {
 	if dirty {
 		return nil // nobody can see us half-way
 	}
-	stmt := "DELETE FROM " + e.table
+	stmt := "DELETE FROM " + e.table //nolint:gosec // quoted
 	if version >= 0 {
-		stmt += "; INSERT INTO " + e.table + " (version, dirty) VALUES (" + strconv.Itoa(version) + ", false)"
+		stmt += fmt.Sprintf("; INSERT INTO %s (version, dirty) VALUES (%d, false)", e.table, version)
 	}
 	if _, err := e.tx.ExecContext(e.ctx, stmt); err != nil {
 		return fmt.Errorf("set version %d: %w", version, err)

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"net/url"
 	"regexp"
+	"strconv"
 	"strings"
 	"time"
 
@@ -76,7 +77,7 @@ func (e *DirtyError) command(b *strings.Builder, found string, version int) {
 	default:
 		schema = "search_path=" + strings.ReplaceAll(url.QueryEscape(quoteIdent(schema)), "+", "%20") + "&"
 	}
-	force := fmt.Sprint(version)
+	force := strconv.Itoa(version)
 	if version < 0 {
 		force = "-- -1" // a bare -1 is taken for a flag
 	}

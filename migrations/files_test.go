@@ -41,7 +41,7 @@ func TestFilesArePairsWithoutGaps(t *testing.T) {
 }
 
 func TestPackageBringsNoDriver(t *testing.T) {
-	out, err := exec.Command("go", "list", "-deps", ".").CombinedOutput()
+	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", ".").CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}

@@ -76,9 +76,10 @@ func mustUp(t *testing.T, db *sql.DB) {
 	}
 }
 
+// mustExec works in a cleanup too, after the end of t.Context.
 func mustExec(t *testing.T, db *sql.DB, query string) {
 	t.Helper()
-	if _, err := db.Exec(query); err != nil {
+	if _, err := db.ExecContext(context.Background(), query); err != nil {
 		t.Fatalf("%s: %v", query, err)
 	}
 }
@@ -87,7 +88,7 @@ func mustExec(t *testing.T, db *sql.DB, query string) {
 func scan[T any](t *testing.T, db *sql.DB, query string) T {
 	t.Helper()
 	var v T
-	if err := db.QueryRow(query).Scan(&v); err != nil {
+	if err := db.QueryRowContext(t.Context(), query).Scan(&v); err != nil {
 		t.Fatalf("%s: %v", query, err)
 	}
 	return v

@@ -104,7 +104,7 @@ func up(ctx context.Context, db *sql.DB, files fs.FS) error {
 		return explain(readCtx, "ask whether the server takes writes", err)
 	}
 	if readOnly == "on" {
-		return fmt.Errorf("%w, and the database is at version %d (dirty: %t), not %d: run this against the primary first",
+		return fmt.Errorf("%w, and the database is at version %d (dirty: %t) of %d: run this against the primary first",
 			ErrReadOnly, version, dirty, newest)
 	}
 
@@ -181,7 +181,7 @@ func lock(ctx context.Context, tx *sql.Tx) (schema string, err error) {
 	for _, id := range ids {
 		err := setLockTimeout(ctx, tx, waitLeft(ctx, start))
 		if err == nil {
-			_, err = tx.ExecContext(ctx, "SELECT pg_advisory_xact_lock("+id+")")
+			_, err = tx.ExecContext(ctx, "SELECT pg_advisory_xact_lock("+id+")") //nolint:gosec // a number
 		}
 		if err != nil {
 			return "", explainLock(ctx, time.Since(start), ids, err)
@@ -233,7 +233,7 @@ func prepare(ctx context.Context, tx *sql.Tx, schema, table string) (version int
 		return 0, false, explain(ctx, "look for "+table, err)
 	}
 	if !exists {
-		create := "CREATE TABLE " + table + " (version bigint NOT NULL PRIMARY KEY, dirty boolean NOT NULL)"
+		create := "CREATE TABLE " + table + " (version bigint NOT NULL PRIMARY KEY, dirty boolean NOT NULL)" //nolint:gosec // quoted
 		if _, err := tx.ExecContext(ctx, create); err != nil {
 			return 0, false, explain(ctx, "create "+table, err)
 		}

@@ -29,7 +29,7 @@ func TestStartsDuringLongMigrationGiveUpInTime(t *testing.T) {
 		starts := make([]*sql.DB, 3)
 		for i := range starts {
 			starts[i] = pgtest.Open(t, driver, rawURL)
-			if err := starts[i].Ping(); err != nil { // the time is not for connecting
+			if err := starts[i].PingContext(t.Context()); err != nil { // the time is not for connecting
 				t.Fatal(err)
 			}
 		}
@@ -102,12 +102,12 @@ func TestTableInUseFailsSoonAndKeepsNobodyWaiting(t *testing.T) {
 		rawURL := pgtest.NewEmptyURL(t)
 		db := pgtest.Open(t, driver, rawURL)
 		mustUp(t, db)
-		user, err := pgtest.Open(t, driver, rawURL).Begin()
+		user, err := pgtest.Open(t, driver, rawURL).BeginTx(t.Context(), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer user.Rollback()
-		if _, err := user.Exec("SELECT * FROM leader_lease"); err != nil {
+		if _, err := user.ExecContext(t.Context(), "SELECT * FROM leader_lease"); err != nil {
 			t.Fatal(err)
 		}
 		start := time.Now()
@@ -116,7 +116,7 @@ func TestTableInUseFailsSoonAndKeepsNobodyWaiting(t *testing.T) {
 		if d := time.Since(start); d > 10*time.Second {
 			t.Errorf("queued for the table for %v, and renewals behind it", d)
 		}
-		user.Rollback()
+		_ = user.Rollback()
 		if err := migrations.UpFrom(t.Context(), db, next); err != nil {
 			t.Error(err)
 		}
@@ -133,7 +133,7 @@ func TestUpAndGolangMigrateAsLibraryExcludeEachOther(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer stock.Close()
+		defer stock.Close() //nolint:errcheck // closes the pool of this test
 		if err := stock.Lock(); err != nil {
 			t.Fatal(err)
 		}
@@ -151,7 +151,7 @@ func TestKilledMigrationIsUndoneAndStrandsNoLock(t *testing.T) {
 	forEachDriver(t, func(t *testing.T, driver string) {
 		rawURL := pgtest.NewEmptyURL(t)
 		db := pgtest.Open(t, driver, rawURL)
-		helper := exec.Command(os.Args[0])
+		helper := exec.CommandContext(t.Context(), os.Args[0]) //nolint:gosec // this very program
 		helper.Env = append(os.Environ(), helperEnv+"="+driver+" "+rawURL)
 		helper.Stderr = os.Stderr
 		if err := helper.Start(); err != nil {
@@ -161,7 +161,7 @@ func TestKilledMigrationIsUndoneAndStrandsNoLock(t *testing.T) {
 		if err := helper.Process.Kill(); err != nil {
 			t.Fatal(err)
 		}
-		helper.Wait()
+		_ = helper.Wait() // says that it was killed
 
 		// Its statement would go on for ten minutes and keep the lock, but the server notices that the client is gone.
 		mustUp(t, db)
@@ -169,5 +169,55 @@ func TestKilledMigrationIsUndoneAndStrandsNoLock(t *testing.T) {
 		if exists(t, db, "half_done") {
 			t.Error("half a migration was kept")
 		}
+	})
+}
+
+func TestEndOfContextEndsUpAtOnce(t *testing.T) {
+	forEachDriver(t, func(t *testing.T, driver string) {
+		rawURL := pgtest.NewEmptyURL(t)
+		db, watch := pgtest.Open(t, driver, rawURL), pgtest.Open(t, driver, rawURL)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- migrations.UpFrom(ctx, db, endless()) }()
+		waitForEndless(t, watch)
+		start := time.Now()
+		cancel()
+		if err := <-done; !errors.Is(err, context.Canceled) || errors.Is(err, migrations.ErrLocked) {
+			t.Errorf("got %v, want context.Canceled", err)
+		}
+		if d := time.Since(start); d > 10*time.Second {
+			t.Errorf("Up returned %v after its context ended", d)
+		}
+		waitFor(t, watch, "SELECT count(*) = 0"+others+"AND state <> 'idle'")
+		if exists(t, watch, "leader_lease") {
+			t.Error("part of a cancelled migration was kept")
+		}
+		mustUp(t, db)
+		if err := migrations.Up(ctx, db); !errors.Is(err, context.Canceled) {
+			t.Errorf("a context that had ended: got %v", err)
+		}
+	})
+}
+
+func TestEndOfContextEndsUpWhenNetworkIsGone(t *testing.T) {
+	forEachDriver(t, func(t *testing.T, driver string) {
+		rawURL := pgtest.NewEmptyURL(t)
+		proxy := pgtest.NewProxy(t, rawURL)
+		db, watch := pgtest.Open(t, driver, proxy.URL), pgtest.Open(t, driver, rawURL)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- migrations.UpFrom(ctx, db, endless()) }()
+		waitForEndless(t, watch)
+		proxy.Freeze()
+		cancel()
+		select {
+		case err := <-done:
+			if !errors.Is(err, context.Canceled) {
+				t.Errorf("got %v, want context.Canceled", err)
+			}
+		case <-time.After(15 * time.Second):
+			t.Error("Up does not return after its context ended")
+		}
+		proxy.Cut() // before db.Close, which waits for the connection
 	})
 }
