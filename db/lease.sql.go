@@ -39,13 +39,13 @@ created AS (
     SELECT $3, $1, 1, clock_timestamp(), clock_timestamp(),
            clock_timestamp() + make_interval(secs => $4::float8)
     WHERE NOT EXISTS (SELECT FROM leader_lease AS l WHERE l.job_name = $3)
-    ON CONFLICT (job_name) DO NOTHING
+    ON CONFLICT DO NOTHING
     RETURNING job_name, holder, token, acquired_at, renewed_at, expires_at
 ),
 answer AS (
-    SELECT true AS acquired, t.job_name, t.holder, t.token, t.acquired_at, t.renewed_at, t.expires_at FROM taken AS t
+    SELECT t.expires_at > clock_timestamp() AS acquired, t.job_name, t.holder, t.token, t.acquired_at, t.renewed_at, t.expires_at FROM taken AS t
     UNION ALL
-    SELECT true AS acquired, c.job_name, c.holder, c.token, c.acquired_at, c.renewed_at, c.expires_at FROM created AS c
+    SELECT c.expires_at > clock_timestamp() AS acquired, c.job_name, c.holder, c.token, c.acquired_at, c.renewed_at, c.expires_at FROM created AS c
     UNION ALL
     SELECT false AS acquired, l.job_name, l.holder, l.token, l.acquired_at, l.renewed_at, l.expires_at
     FROM leader_lease AS l
@@ -92,7 +92,8 @@ type AcquireLeaseRow struct {
 // and is taken over under a new token. Pass 0 for a holder that had no term yet.
 //
 // TTL is in seconds and may have a fraction. No row (sql.ErrNoRows) means that a rival created the row while this
-// statement ran: ask again.
+// statement ran, and holder's own name on a lease that is not acquired means that the statement had to wait for longer than the TTL: ask
+// again.
 func (q *Queries) AcquireLease(ctx context.Context, arg AcquireLeaseParams) (AcquireLeaseRow, error) {
 	row := q.db.QueryRowContext(ctx, acquireLease,
 		arg.Holder,

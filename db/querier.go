@@ -20,7 +20,8 @@ type Querier interface {
 	// and is taken over under a new token. Pass 0 for a holder that had no term yet.
 	//
 	// TTL is in seconds and may have a fraction. No row (sql.ErrNoRows) means that a rival created the row while this
-	// statement ran: ask again.
+	// statement ran, and holder's own name on a lease that is not acquired means that the statement had to wait for longer than the TTL: ask
+	// again.
 	AcquireLease(ctx context.Context, arg AcquireLeaseParams) (AcquireLeaseRow, error)
 	// GuardLease, called in a transaction, holds off every successor until that transaction ends; the holder's renewals pass. No row
 	// (sql.ErrNoRows) means that the term is over: roll back. Under REPEATABLE READ and SERIALIZABLE a takeover that the transaction's

@@ -24,6 +24,7 @@ func (e *Elector) claim(ctx context.Context, s *seat, job string) (*Term, Lease,
 	patient, cancel := outlast(ctx, min(e.callLimit, claimGrace))
 	defer cancel()
 	var failure error
+	var late Lease
 	for range maxClaims {
 		if ctx.Err() != nil && (failure == nil || !undecided(failure) || errors.Is(failure, errUnanswered)) {
 			return nil, Lease{}, ctx.Err()
@@ -38,6 +39,9 @@ func (e *Elector) claim(ctx context.Context, s *seat, job string) (*Term, Lease,
 			})
 		})
 		switch {
+		case err == nil && !row.Acquired && row.Holder == e.holder && row.TimeLeft <= 0:
+			// It waited for longer than the TTL; or the row is locked, by the guard of a term that we have given up.
+			late, failure = leaseOf(leaseRow(row)), nil
 		case err == nil && !row.Acquired:
 			return nil, leaseOf(leaseRow(row)), nil
 		case err == nil:
@@ -51,7 +55,7 @@ func (e *Elector) claim(ctx context.Context, s *seat, job string) (*Term, Lease,
 			return nil, Lease{}, err
 		}
 	}
-	return nil, Lease{}, failure
+	return nil, late, failure
 }
 
 // outlast returns a context that ends a while after ctx.

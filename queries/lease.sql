@@ -10,7 +10,8 @@
 -- and is taken over under a new token. Pass 0 for a holder that had no term yet.
 --
 -- TTL is in seconds and may have a fraction. No row (sql.ErrNoRows) means that a rival created the row while this
--- statement ran: ask again.
+-- statement ran, and holder's own name on a lease that is not acquired means that the statement had to wait for longer than the TTL: ask
+-- again.
 WITH candidate AS (
     SELECT l.job_name,
            CASE
@@ -39,13 +40,13 @@ created AS (
     SELECT sqlc.arg(job_name), sqlc.arg(holder), 1, clock_timestamp(), clock_timestamp(),
            clock_timestamp() + make_interval(secs => sqlc.arg(ttl_seconds)::float8)
     WHERE NOT EXISTS (SELECT FROM leader_lease AS l WHERE l.job_name = sqlc.arg(job_name))
-    ON CONFLICT (job_name) DO NOTHING
+    ON CONFLICT DO NOTHING
     RETURNING job_name, holder, token, acquired_at, renewed_at, expires_at
 ),
 answer AS (
-    SELECT true AS acquired, t.* FROM taken AS t
+    SELECT t.expires_at > clock_timestamp() AS acquired, t.* FROM taken AS t
     UNION ALL
-    SELECT true AS acquired, c.* FROM created AS c
+    SELECT c.expires_at > clock_timestamp() AS acquired, c.* FROM created AS c
     UNION ALL
     SELECT false AS acquired, l.job_name, l.holder, l.token, l.acquired_at, l.renewed_at, l.expires_at
     FROM leader_lease AS l
