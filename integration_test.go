@@ -2,6 +2,7 @@ package pgleader_test
 
 import (
 	"context"
+	"os"
 	"testing"
 	"time"
 
@@ -9,7 +10,12 @@ import (
 	"github.com/pgleader/pgleader/leader"
 )
 
-func TestMain(m *testing.M) { pgtest.Main(m) }
+func TestMain(m *testing.M) {
+	if text := os.Getenv(processEnv); text != "" {
+		runProgram(text)
+	}
+	pgtest.Main(m)
+}
 
 // forEachDriver runs a test over lib/pq and over pgx, each on a fresh database.
 func forEachDriver(t *testing.T, test func(t *testing.T, driver, url string)) {
@@ -23,6 +29,7 @@ func forEachDriver(t *testing.T, test func(t *testing.T, driver, url string)) {
 }
 
 func TestOneOfThreeLeadsAndAnotherFollowsItsResignation(t *testing.T) {
+	t.Parallel()
 	forEachDriver(t, func(t *testing.T, driver, url string) {
 		pool := pgtest.Open(t, driver, url)
 		terms := make(chan *leader.Term, 3)

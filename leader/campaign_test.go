@@ -238,6 +238,40 @@ func TestCampaignWaitsOutFailuresOfTheDatabase(t *testing.T) {
 	}
 }
 
+// Cut short at the limit of a call, it would be begun anew by every try and never be there.
+func TestConnectionThatIsSlowToOpenIsOpenedToTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := start(t, newTable(), Config{TTL: 500 * time.Millisecond})
+		p.path.dials = 3 * time.Second
+		began := time.Now()
+		term, err := p.Campaign(t.Context(), "report")
+		if err != nil {
+			t.Fatal(err)
+		}
+		within(t, began, 6*time.Second, "elected") // the gate closes meanwhile, for as long as it has waited
+		mustResign(t, term)
+		time.Sleep(connectLimit)
+	})
+}
+
+// On a standby, and for a role without rights, looks succeed while claims fail.
+func TestCandidateDoesNotSpinOnAFreeLeaseThatItMayNotTake(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := start(t, newTable(), Config{})
+		p.path.suffer(only(acquire, trouble{fails: serverError("25006")}))
+		stop := p.wait(t, "report")
+		began := time.Now().Add(time.Nanosecond)
+		time.Sleep(time.Minute)
+		if claims, most := len(p.path.asked(began, acquire)), int(time.Minute/p.retryEvery); claims > most || claims == 0 {
+			t.Errorf("%d claims in a minute, want 1 to %d", claims, most)
+		}
+		if n := len(p.reported(ClaimFailed)); n != 1 {
+			t.Errorf("%d failed claims reported, want the first", n)
+		}
+		stop()
+	})
+}
+
 func TestCampaignGivesUpWhereAskingAgainCannotHelp(t *testing.T) {
 	for name, tt := range map[string]struct {
 		state string

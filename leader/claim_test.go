@@ -219,28 +219,37 @@ func TestGivingBackDoesNotHoldUpTheCaller(t *testing.T) {
 	})
 }
 
-// What an abandoned claim knew when it was sent must not change while it hangs: a late one that takes the process's live
-// term for one given up would end it.
+// What an abandoned claim knows must not change while it hangs: a late one that takes the process's live term for one
+// given up would end it.
 func TestAbandonedClaimDoesNotEndTheTermThatFollowedIt(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		tb := newTable()
-		p := start(t, tb, Config{})
-		p.path.suffer(func(s statement) trouble {
-			switch {
-			case s.kind == acquire && s.nth == 1:
-				return trouble{late: p.callLimit + 2*time.Second, deaf: true, fails: driver.ErrBadConn}
-			case s.kind == acquire && s.nth > 2:
+	for name, abandon := range map[string]func(*process){
+		"in a pooled connection that is dead": func(p *process) {
+			p.path.suffer(func(s statement) trouble {
+				if s.kind == acquire && s.nth == 1 {
+					return trouble{late: p.callLimit + 2*time.Second, deaf: true, fails: driver.ErrBadConn}
+				}
 				return trouble{deaf: true}
-			}
-			return trouble{}
+			})
+		},
+		"in a connection that comes late": func(p *process) {
+			p.path.dials = p.callLimit + 2*time.Second
+			p.path.suffer(always(trouble{deaf: true}))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				tb := newTable()
+				p := start(t, tb, Config{})
+				abandon(p)
+				term := p.mustLead(t, "report")
+				time.Sleep(time.Minute)
+				if term.Context().Err() != nil || tb.row("report").Token != term.Token() {
+					t.Errorf("the term with token %d is over, the table has %d: %v", term.Token(), tb.row("report").Token, context.Cause(term.Context()))
+				}
+				mustResign(t, term)
+			})
 		})
-		term := p.mustLead(t, "report")
-		time.Sleep(time.Minute)
-		if term.Context().Err() != nil || tb.row("report").Token != term.Token() {
-			t.Errorf("the term with token %d is over, the table has %d: %v", term.Token(), tb.row("report").Token, context.Cause(term.Context()))
-		}
-		mustResign(t, term)
-	})
+	}
 }
 
 func TestEndedContextAsksNothing(t *testing.T) {

@@ -53,7 +53,8 @@ type path struct {
 
 	mu      sync.Mutex
 	trouble func(statement) trouble
-	starved bool // no connection comes free
+	starved bool          // no connection comes free
+	dials   time.Duration // how long a connection takes to open; one that is open goes back into the pool
 	sent    []statement
 	count   map[string]int // of sent, by kind
 	lent    int            // connections that were not given back
@@ -64,15 +65,23 @@ var _ db.Querier = (*path)(nil)
 
 func (p *path) connect(ctx context.Context) (db.Querier, func(error), error) {
 	p.mu.Lock()
-	starved := p.starved
-	if !starved {
-		p.lent++
-	}
+	starved, dials := p.starved, p.dials
 	p.mu.Unlock()
 	if starved {
 		<-ctx.Done()
 		return nil, nil, ctx.Err()
 	}
+	if dials > 0 {
+		select {
+		case <-time.After(dials):
+		case <-ctx.Done():
+			return nil, nil, ctx.Err()
+		}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.dials = 0
+	p.lent++
 	return p, func(error) {
 		p.mu.Lock()
 		defer p.mu.Unlock()

@@ -47,7 +47,9 @@ func TestObserveYieldsTheFirstLookAndEachChange(t *testing.T) {
 		time.Sleep(time.Minute)              // renewals are no change
 		mustResign(t, term)                  // at 2 min
 		time.Sleep(time.Minute)
-		tb.put("report", "short", 10*time.Second) // at 3 min, and it expires
+		tb.put("report", "first", time.Hour) // at 3 min
+		time.Sleep(time.Minute)
+		tb.put("report", "short", 10*time.Second) // at 4 min, and it expires
 		time.Sleep(time.Minute)
 		cancel()
 
@@ -61,8 +63,9 @@ func TestObserveYieldsTheFirstLookAndEachChange(t *testing.T) {
 			{"", 0, false, 0},
 			{leader.Holder(), 1, true, time.Minute},
 			{leader.Holder(), 1, false, 2 * time.Minute},
-			{"short", 2, true, 3 * time.Minute},
-			{"short", 2, false, 3*time.Minute + 10*time.Second},
+			{"first", 2, true, 3 * time.Minute},
+			{"short", 3, true, 4 * time.Minute},
+			{"short", 3, false, 4*time.Minute + 10*time.Second},
 		}
 		if len(seen) != len(want)+1 {
 			t.Fatalf("saw %v", seen)
@@ -76,7 +79,7 @@ func TestObserveYieldsTheFirstLookAndEachChange(t *testing.T) {
 				t.Errorf("sight %d came %v after the change", i, late)
 			}
 		}
-		if late := seen[4].after - want[4].at; late > maxSpread {
+		if late := seen[5].after - want[5].at; late > maxSpread {
 			t.Errorf("the expiry was seen %v late, though it was known", late)
 		}
 		if last := seen[len(want)]; !errors.Is(last.err, context.Canceled) {

@@ -154,6 +154,28 @@ func TestRenewalWithoutRowEndsOnlyItsTerm(t *testing.T) {
 	}
 }
 
+// Config.OnEvent must not block, but if it does no term outlives its trust for that.
+func TestSlowReportOfALossHoldsUpNoOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := start(t, newTable(), Config{})
+		record := p.onEvent
+		p.onEvent = func(event Event) {
+			record(event)
+			if event.Kind == Lost {
+				time.Sleep(time.Minute)
+			}
+		}
+		p.path.suffer(only(renewOne, trouble{fails: errReset}))
+		began := time.Now()
+		terms := []*Term{p.mustLead(t, "a"), p.mustLead(t, "b"), p.mustLead(t, "c")}
+		for _, term := range terms {
+			<-term.Context().Done()
+			after(t, began, p.ttl-p.margin, "the term ended")
+		}
+		time.Sleep(time.Hour)
+	})
+}
+
 func TestRenewalOfASingleTermWithoutRowEndsIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tb := newTable()

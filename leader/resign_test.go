@@ -336,6 +336,29 @@ func TestTermAfterAFailedResignHasANewToken(t *testing.T) {
 	})
 }
 
+// A term that is resigned in the same moment in which it is found lost has one end, and its cause and its report agree.
+func TestTermThatIsResignedAndLostAtOnceEndsOnce(t *testing.T) {
+	p := newProcess(t, newTable(), Config{})
+	for range 5000 {
+		term := p.mustLead(t, "report")
+		var both sync.WaitGroup
+		both.Go(func() { p.end(term, errTaken) })
+		both.Go(func() { mustResign(t, term) })
+		both.Wait()
+		p.mu.Lock()
+		ends := p.events[1:]
+		p.events = nil
+		p.mu.Unlock()
+		want := Resigned
+		if errors.Is(context.Cause(term.Context()), ErrLost) {
+			want = Lost
+		}
+		if len(ends) != 1 || ends[0].Kind != want {
+			t.Fatalf("token %d: reported %+v, the context's cause is %v", term.Token(), ends, context.Cause(term.Context()))
+		}
+	}
+}
+
 // A connection is given back whatever became of the call.
 func TestEveryConnectionIsGivenBack(t *testing.T) {
 	p := newProcess(t, newTable(), Config{})

@@ -179,6 +179,7 @@ func TestRunLeadsAgainAfterEachOfAHundredLosses(t *testing.T) {
 			t.Errorf("Run = %v after %d runs, want %v after %d", err, runs, errWork, losses+1)
 		}
 		within(t, began, losses*p.ttl, "it has led after each loss")
+		synctest.Wait() // for the last report
 		if n := len(p.reported(Lost)); n != losses {
 			t.Errorf("%d losses reported, want %d", n, losses)
 		}
