@@ -31,7 +31,7 @@ func TestOutput(t *testing.T) {
 	}
 	ran := 0
 	for _, file := range mains {
-		text, err := os.ReadFile(file) //nolint:gosec // one of the files beside this one
+		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -125,13 +125,13 @@ func output(t *testing.T, name, url string) string {
 func start(t *testing.T, name, url string) (*exec.Cmd, io.Reader, *buffer) {
 	t.Helper()
 	binary := filepath.Join(t.TempDir(), name)
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", binary, "./"+name) //nolint:gosec // one of the examples
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", binary, "./"+name)
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	t.Cleanup(cancel)
-	cmd := exec.CommandContext(ctx, binary) //nolint:gosec // just built
+	cmd := exec.CommandContext(ctx, binary)
 	cmd.Env = append(os.Environ(), "DATABASE_URL="+url)
 	errs := &buffer{}
 	cmd.Stderr = errs

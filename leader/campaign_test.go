@@ -169,27 +169,39 @@ func TestWakesCoalesce(t *testing.T) {
 
 // An expired lease whose row somebody keeps locked (an open guard, a session left alone) looks free and can't be had.
 func TestCandidateDoesNotSpinOnAnExpiredLeaseWithALockedRow(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		tb := newTable()
-		tb.put("report", "dead", time.Second)
-		p := start(t, tb, Config{})
-		unlock := tb.lock("report")
-		unlocked := make(chan time.Time, 1)
-		time.AfterFunc(time.Minute, func() { unlock(); unlocked <- time.Now() })
-		began := time.Now()
-		term, err := p.Campaign(t.Context(), "report")
-		if err != nil {
-			t.Fatal(err)
-		}
-		within(t, <-unlocked, p.retryEvery*5/4, "elected")
-		if looks, most := len(p.path.asked(began, look)), int(time.Minute/p.retryEvery)+2; looks > most {
-			t.Errorf("%d looks in a minute, want at most %d", looks, most)
-		}
-		if claims, looks := len(p.path.asked(began, acquire)), len(p.path.asked(began, look)); claims > looks+1 {
-			t.Errorf("%d claims after %d looks", claims, looks)
-		}
-		mustResign(t, term)
-	})
+	for name, tt := range map[string]struct {
+		own    bool
+		claims int // for each look
+	}{"of another": {false, 1}, "of its own": {true, maxClaims}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				tb := newTable()
+				p := start(t, tb, Config{})
+				holder := "dead"
+				if tt.own {
+					holder = p.Holder()
+				}
+				tb.put("report", holder, time.Second)
+				unlock := tb.lock("report")
+				unlocked := make(chan time.Time, 1)
+				time.AfterFunc(time.Minute, func() { unlock(); unlocked <- time.Now() })
+				began := time.Now()
+				term, err := p.Campaign(t.Context(), "report")
+				if err != nil {
+					t.Fatal(err)
+				}
+				within(t, <-unlocked, p.retryEvery*5/4, "elected")
+				looks, claims := len(p.path.asked(began, look)), len(p.path.asked(began, acquire))
+				if most := int(time.Minute/p.retryEvery) + 2; looks > most {
+					t.Errorf("%d looks in a minute, want at most %d", looks, most)
+				}
+				if most := tt.claims * (looks + 1); claims > most {
+					t.Errorf("%d claims after %d looks, want at most %d", claims, looks, most)
+				}
+				mustResign(t, term)
+			})
+		})
+	}
 }
 
 func TestCampaignEndsAtOnceWithItsContext(t *testing.T) {

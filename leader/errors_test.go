@@ -30,8 +30,8 @@ func TestServerErrorsSayWhatToDoAndStayReachable(t *testing.T) {
 					t.Fatalf("TryAcquire = %v, %v; want the server's error", ok, err)
 				}
 				for _, sentinel := range []error{ErrNotMigrated, ErrReadOnly, errForbidden} {
-					if errors.Is(err, sentinel) != (sentinel == want) {
-						t.Errorf("%q: is %q: %v", err, sentinel, sentinel != want)
+					if errors.Is(err, sentinel) != errors.Is(want, sentinel) {
+						t.Errorf("%q: is %q: %v", err, sentinel, !errors.Is(want, sentinel))
 					}
 				}
 				if !strings.HasPrefix(err.Error(), "leader: ") {

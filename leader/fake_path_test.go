@@ -216,8 +216,10 @@ func (p *path) AcquireLease(ctx context.Context, arg db.AcquireLeaseParams) (db.
 		if acquired {
 			row.Holder, row.RenewedAt, row.ExpiresAt = arg.Holder, now, now.Add(ttlOf(arg.TTLSeconds))
 		}
-		answer := db.AcquireLeaseRow{Acquired: acquired, JobName: row.JobName, Holder: row.Holder, Token: row.Token,
-			AcquiredAt: row.AcquiredAt, RenewedAt: row.RenewedAt, ExpiresAt: row.ExpiresAt, TimeLeft: row.ExpiresAt.Sub(now).Seconds()}
+		answer := db.AcquireLeaseRow{
+			Acquired: acquired, JobName: row.JobName, Holder: row.Holder, Token: row.Token,
+			AcquiredAt: row.AcquiredAt, RenewedAt: row.RenewedAt, ExpiresAt: row.ExpiresAt, TimeLeft: row.ExpiresAt.Sub(now).Seconds(),
+		}
 		return answer, nil
 	})
 }

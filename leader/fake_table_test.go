@@ -85,8 +85,10 @@ func (tb *table) read(jobs []string) []db.LookLeasesRow {
 	var rows []db.LookLeasesRow
 	for _, job := range jobs {
 		if row := tb.rows[job]; row != nil {
-			rows = append(rows, db.LookLeasesRow{JobName: row.JobName, Holder: row.Holder, Token: row.Token, AcquiredAt: row.AcquiredAt,
-				RenewedAt: row.RenewedAt, ExpiresAt: row.ExpiresAt, TimeLeft: row.ExpiresAt.Sub(tb.now()).Seconds()})
+			rows = append(rows, db.LookLeasesRow{
+				JobName: row.JobName, Holder: row.Holder, Token: row.Token, AcquiredAt: row.AcquiredAt,
+				RenewedAt: row.RenewedAt, ExpiresAt: row.ExpiresAt, TimeLeft: row.ExpiresAt.Sub(tb.now()).Seconds(),
+			})
 		}
 	}
 	return rows

@@ -61,7 +61,7 @@ func guard(t *testing.T, term *Term, answer guardServer) error {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer tx.Rollback() //nolint:errcheck // it wrote nothing
+	defer tx.Rollback()
 	return term.Guard(t.Context(), tx)
 }
 

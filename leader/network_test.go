@@ -13,7 +13,7 @@ import (
 // weather is a network and a server of which anything may be expected, with good spells.
 func weather(seed uint64) func(statement) trouble {
 	var mu sync.Mutex
-	random := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // repeatable on purpose
+	random := rand.New(rand.NewPCG(seed, 0))
 	var change time.Time
 	bad := 0
 	return func(statement) trouble {

@@ -71,6 +71,7 @@ func (p *process) checkPairs(t *testing.T) {
 				t.Errorf("%s for %+v, which was not led", event.Kind, id)
 			}
 			delete(open, id)
+		default:
 		}
 	}
 	if len(open) > 0 {

@@ -30,7 +30,7 @@ type cli struct {
 func buildCLI(t *testing.T) *cli {
 	t.Helper()
 	c := &cli{path: filepath.Join(t.TempDir(), "migrate")}
-	build := exec.CommandContext(t.Context(), "go", "build", "-tags", "postgres", "-o", c.path, //nolint:gosec // our own path
+	build := exec.CommandContext(t.Context(), "go", "build", "-tags", "postgres", "-o", c.path,
 		"github.com/golang-migrate/migrate/v4/cmd/migrate")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %v\n%s", build, err, out)
@@ -55,7 +55,7 @@ func (c *cli) command(ctx context.Context, args ...string) *exec.Cmd {
 	}
 	database := c.url + sep + "x-migrations-table=leader_schema_migrations"
 	args = append([]string{"-path", "migrations", "-database", database}, args...)
-	cmd := exec.CommandContext(ctx, c.path, args...) //nolint:gosec // just built
+	cmd := exec.CommandContext(ctx, c.path, args...)
 	cmd.Dir = c.dir
 	return cmd
 }
@@ -191,8 +191,8 @@ func TestUpWaitsForCommandLineTool(t *testing.T) {
 		if err := running.Start(); err != nil {
 			t.Fatal(err)
 		}
-		defer running.Wait()         //nolint:errcheck // says that it was killed
-		defer running.Process.Kill() //nolint:errcheck // already gone if all went well
+		defer running.Wait()
+		defer running.Process.Kill()
 		waitForEndless(t, db)
 
 		// The tool has marked its version dirty, which is no reason yet to call for a person.

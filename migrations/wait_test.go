@@ -133,7 +133,7 @@ func TestUpAndGolangMigrateAsLibraryExcludeEachOther(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer stock.Close() //nolint:errcheck // closes the pool of this test
+		defer stock.Close()
 		if err := stock.Lock(); err != nil {
 			t.Fatal(err)
 		}
@@ -151,7 +151,7 @@ func TestKilledMigrationIsUndoneAndStrandsNoLock(t *testing.T) {
 	forEachDriver(t, func(t *testing.T, driver string) {
 		rawURL := pgtest.NewEmptyURL(t)
 		db := pgtest.Open(t, driver, rawURL)
-		helper := exec.CommandContext(t.Context(), os.Args[0]) //nolint:gosec // this very program
+		helper := exec.CommandContext(t.Context(), os.Args[0])
 		helper.Env = append(os.Environ(), helperEnv+"="+driver+" "+rawURL)
 		helper.Stderr = os.Stderr
 		if err := helper.Start(); err != nil {

@@ -53,7 +53,7 @@ func (c *crew) hire(name string) error {
 	if err != nil {
 		return fmt.Errorf("find this program: %w", err)
 	}
-	cmd := exec.Command(self, "worker", name, driver) //nolint:gosec,noctx // this program; dismiss ends it, in order
+	cmd := exec.Command(self, "worker", name, driver)
 	cmd.Env = append(os.Environ(), "DATABASE_URL="+c.url)
 	cmd.Stderr = os.Stderr
 	detach(cmd)

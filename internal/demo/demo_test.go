@@ -113,11 +113,11 @@ type running struct {
 func start(t *testing.T, env ...string) *running {
 	t.Helper()
 	binary := filepath.Join(t.TempDir(), "demo")
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", binary, ".") //nolint:gosec // into the test's own directory
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", binary, ".")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	r := &running{cmd: exec.CommandContext(context.Background(), binary)} //nolint:gosec // just built
+	r := &running{cmd: exec.CommandContext(context.Background(), binary)}
 	r.cmd.Env = append(os.Environ(), env...)
 	r.cmd.Stderr = &r.errs
 	stdout, err := r.cmd.StdoutPipe()

@@ -186,8 +186,10 @@ func (c *container) begin(ctx context.Context) (version string, err error) {
 	logged := make(chan struct{})
 	go func() {
 		defer close(logged)
-		c.pool.Client.Logs(docker.LogsOptions{Context: logCtx, Container: c.resource.Container.ID,
-			OutputStream: &log, ErrorStream: &log, Stdout: true, Stderr: true, Follow: true})
+		c.pool.Client.Logs(docker.LogsOptions{
+			Context: logCtx, Container: c.resource.Container.ID,
+			OutputStream: &log, ErrorStream: &log, Stdout: true, Stderr: true, Follow: true,
+		})
 	}()
 	defer func() {
 		cancel()

@@ -96,8 +96,10 @@ func (l *local) start(ctx context.Context) (version string, err error) {
 		return "", err
 	}
 	defer log.Close()
-	args := append([]string{"-D", l.data(), "-p", strconv.Itoa(l.port),
-		"-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories="}, settings()...)
+	args := append([]string{
+		"-D", l.data(), "-p", strconv.Itoa(l.port),
+		"-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=",
+	}, settings()...)
 	cmd := l.command(context.Background(), "postgres", args...)
 	cmd.Stdout, cmd.Stderr = log, log
 	if err := cmd.Start(); err != nil {
