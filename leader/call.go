@@ -33,7 +33,7 @@ func connectorOf(pool *sql.DB) connector {
 }
 
 // connectLimit is how long a connection may take to open, or to become free in the pool.
-const connectLimit = 30 * time.Second
+const connectLimit = 10 * time.Second
 
 // call asks the database, and returns when it has answered or ctx has ended, whichever comes first. It does not rely on
 // the driver for that: lib/pq returns from a query only when the server or the network says so (lib/pq#620). A call
