@@ -40,7 +40,8 @@ func TestTerminatedIdleLeaderIsSucceededAtOnce(t *testing.T) {
 		p := start(t, order{Program: "lead", Driver: driver, URL: url, Job: job, TTL: 10 * time.Minute})
 		p.says(t, "elected 1")
 		won := make(chan *leader.Term, 1)
-		follower := newElector(t, pool, leader.Config{RetryEvery: 300 * time.Millisecond})
+		var seen events
+		follower := newElector(t, pool, leader.Config{TTL: 10 * time.Minute, OnEvent: seen.add}) // looks every 1.5 s all the same
 		go func() {
 			term, err := follower.Campaign(t.Context(), job)
 			if err != nil {
@@ -48,11 +49,15 @@ func TestTerminatedIdleLeaderIsSucceededAtOnce(t *testing.T) {
 			}
 			won <- term
 		}()
+		eventually(t, "the follower waits", func() bool { return len(seen.of(leader.Waiting)) == 1 })
 		sent := time.Now()
 		p.signal(t, syscall.SIGTERM)
 		next := receive(t, "the handover", won)
-		if took := time.Since(sent); took > 2*time.Second {
-			t.Errorf("the handover took %v, want at most 2 s", took)
+		// It takes up to 1.9 s on a machine that has time for it. The bound is there to tell that from any share of the TTL.
+		took := time.Since(sent)
+		t.Logf("the handover took %v", took)
+		if took > 10*time.Second {
+			t.Errorf("the handover took %v", took)
 		}
 		p.says(t, "bye")
 		p.exits(t)
@@ -154,6 +159,9 @@ func TestThousandCyclesLeaveNoGoroutineAndNoConnection(t *testing.T) {
 			var before, after struct{ goroutines, open, used int }
 			if _, err := fmt.Sscan(p.says(t, "before"), &before.goroutines, &before.open, &before.used); err != nil {
 				t.Fatal(err)
+			}
+			for n := range 10 {
+				p.says(t, fmt.Sprintf("cycle %d00", n+1))
 			}
 			if _, err := fmt.Sscan(p.says(t, "after"), &after.goroutines, &after.open, &after.used); err != nil {
 				t.Fatal(err)

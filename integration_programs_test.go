@@ -167,9 +167,12 @@ func cycles(p *program) error {
 	}
 	before := runtime.NumGoroutine()
 	report("before", before)
-	for range 1000 {
+	for n := range 1000 {
 		if err := cycle(); err != nil {
 			return err
+		}
+		if n%100 == 99 {
+			fmt.Println("cycle", n+1)
 		}
 	}
 	for deadline := time.Now().Add(patience); runtime.NumGoroutine() > before && time.Now().Before(deadline); {

@@ -63,7 +63,7 @@ func call[T any](ctx context.Context, connect connector, abandoned func() (retur
 			}
 			a.value, a.err = ask(ctx, queries)
 			giveBack(a.err)
-			if !errors.Is(a.err, driver.ErrBadConn) {
+			if !errors.Is(a.err, driver.ErrBadConn) || ctx.Err() != nil {
 				break
 			}
 		}
@@ -141,9 +141,10 @@ func (g *gate) close() {
 	g.opens = time.Now().Add(g.interval)
 }
 
+// done gives the turn back. Only an answer of the server's proves that the path is back, not a refused connection.
 func (g *gate) done(err error) {
 	<-g.slots
-	if errors.Is(err, errUnanswered) {
+	if err != nil && undecided(err) && !errors.Is(err, sql.ErrNoRows) {
 		return
 	}
 	g.mu.Lock()

@@ -21,6 +21,9 @@ const (
 // Once it has asked it hears the answer out, for a while also when ctx has ended: a lease that was granted to nobody would
 // keep the job without a leader for a whole TTL. For the same reason it asks again when an answer is lost.
 func (e *Elector) claim(ctx context.Context, s *seat, job string) (*Term, Lease, error) {
+	e.mu.Lock()
+	known := s.known // not later: a call that is abandoned may go on beside the next one
+	e.mu.Unlock()
 	patient, cancel := outlast(ctx, min(e.callLimit, claimGrace))
 	defer cancel()
 	var failure error
@@ -34,7 +37,7 @@ func (e *Elector) claim(ctx context.Context, s *seat, job string) (*Term, Lease,
 			return q.AcquireLease(ctx, db.AcquireLeaseParams{
 				JobName:    job,
 				Holder:     e.holder,
-				KnownToken: s.known,
+				KnownToken: known,
 				TTLSeconds: e.ttl.Seconds(),
 			})
 		})
@@ -89,6 +92,7 @@ func (e *Elector) install(ctx context.Context, s *seat, job string, token int64,
 	if ctx.Err() != nil {
 		e.mu.Lock()
 		s.known = token
+		t.leaseEnd = time.Now().Add(min(e.ttl, claimGrace)) // nobody waits for longer
 		e.mu.Unlock()
 		cancel(errResigned)
 		if err := t.release(); err != nil {

@@ -88,7 +88,7 @@ func (c Config) timing() (timing, error) {
 	if t.renewEvery < minInterval {
 		return t, fmt.Errorf("%w: RenewEvery is %v, want at least %v", ErrConfig, t.renewEvery, minInterval)
 	}
-	if need := t.renewEvery + t.callLimit + t.margin; need > t.ttl {
+	if t.renewEvery > t.ttl-t.callLimit-t.margin { // a sum could overflow
 		return t, fmt.Errorf("%w: RenewEvery %v + %v for one renewal (TTL/3) + %v of margin (TTL/10) do not fit in TTL %v: "+
 			"set RenewEvery to %v or less, or leave it 0", ErrConfig, t.renewEvery, t.callLimit, t.margin, t.ttl, t.ttl-t.callLimit-t.margin)
 	}

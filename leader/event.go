@@ -21,7 +21,8 @@ const (
 	ResignFailed EventKind = "resign_failed" // a release failed and will be tried again
 )
 
-// Event is one thing that happened to a job in this process, for metrics. See Config.OnEvent.
+// Event is one thing that happened to a job in this process, for metrics. See Config.OnEvent. The end of one term and the beginning of the
+// next may be reported in either order: for who leads now, believe the greatest token.
 type Event struct {
 	Kind   EventKind
 	Job    string // "" if it concerns every job of the process

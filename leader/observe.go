@@ -32,7 +32,8 @@ func (e *Elector) Observe(ctx context.Context, job string) iter.Seq2[Lease, erro
 			case n = <-w.news:
 			}
 			if n.err != nil {
-				if !failing && !yield(Lease{}, n.err) || hopeless(n.err) {
+				last := hopeless(n.err)
+				if (!failing || last) && !yield(Lease{}, n.err) || last {
 					return
 				}
 				failing = true

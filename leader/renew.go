@@ -71,6 +71,13 @@ func (e *Elector) renew() (sent instant, err error) {
 		return e.renewMany(ctx, q, terms)
 	})
 	if err != nil {
+		if undecided(err) { // the lease may have been prolonged all the same
+			e.mu.Lock()
+			for _, t := range terms {
+				t.leaseEnd = time.Now().Add(e.ttl)
+			}
+			e.mu.Unlock()
+		}
 		e.emit(Event{Kind: RenewFailed, Holder: e.holder, Err: fmt.Errorf("leader: renew %d leases: %w", len(terms), err)})
 		return sent, err
 	}

@@ -31,6 +31,7 @@ func (e *Elector) lead(ctx context.Context, job string, work func(context.Contex
 	}
 	e.mu.Lock()
 	s.working = true
+	s.notify()
 	e.mu.Unlock()
 	defer e.leave(s)
 	defer term.Resign() //nolint:errcheck // reported as an event, and the lease expires

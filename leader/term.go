@@ -155,8 +155,8 @@ func (e *Elector) detach(t *Term, cause error) bool {
 			nudge(e.renewNudge)
 		}
 	}
+	t.cancel(cause) // under the lock, or another end's cause could come first
 	e.mu.Unlock()
-	t.cancel(cause)
 	return live
 }
 
