@@ -48,7 +48,7 @@ func start(t *testing.T, o order, env ...string) *process {
 		t.Fatal(err)
 	}
 	p := &process{lines: make(chan string, 1000), done: make(chan struct{})}
-	p.cmd = exec.CommandContext(context.Background(), self) //nolint:gosec // this very program
+	p.cmd = exec.CommandContext(context.Background(), self)
 	p.cmd.Env = append(append(os.Environ(), processEnv+"="+string(text)), env...)
 	p.cmd.Stderr = os.Stderr
 	if p.stdin, err = p.cmd.StdinPipe(); err != nil {

@@ -36,10 +36,7 @@ func TestOneOfThreeLeadsAndAnotherFollowsItsResignation(t *testing.T) {
 		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 		defer cancel()
 		for range 3 {
-			e, err := leader.New(pool, leader.Config{TTL: 2 * time.Second, RetryEvery: 50 * time.Millisecond})
-			if err != nil {
-				t.Fatal(err)
-			}
+			e := newElector(t, pool, leader.Config{TTL: 10 * time.Second, RetryEvery: 50 * time.Millisecond})
 			go func() {
 				term, err := e.Campaign(ctx, "nightly-report")
 				if err != nil {

@@ -309,8 +309,9 @@ type RenewLeaseParams struct {
 	Token      int64
 }
 
-// RenewLease extends the live lease of exactly this job, holder and token by TTL seconds from now, and returns how many rows it
-// changed. 0 means that the term is over: taken over, expired or released. It never creates or takes back a lease.
+// RenewLease extends the live lease of exactly this job, holder and token to TTL seconds from some moment of the call, and returns how
+// many rows it changed: count the TTL from before the call. 0 means that the term is over: taken over, expired or released. It never
+// creates or takes back a lease.
 func (q *Queries) RenewLease(ctx context.Context, arg RenewLeaseParams) (int64, error) {
 	result, err := q.db.ExecContext(ctx, renewLease,
 		arg.TTLSeconds,

@@ -46,8 +46,9 @@ type Querier interface {
 	// ReleaseLease ends the lease of exactly this job, holder and token now, and returns how many rows it changed. 0 means that it was over
 	// already; a successor's lease is never touched.
 	ReleaseLease(ctx context.Context, arg ReleaseLeaseParams) (int64, error)
-	// RenewLease extends the live lease of exactly this job, holder and token by TTL seconds from now, and returns how many rows it
-	// changed. 0 means that the term is over: taken over, expired or released. It never creates or takes back a lease.
+	// RenewLease extends the live lease of exactly this job, holder and token to TTL seconds from some moment of the call, and returns how
+	// many rows it changed: count the TTL from before the call. 0 means that the term is over: taken over, expired or released. It never
+	// creates or takes back a lease.
 	RenewLease(ctx context.Context, arg RenewLeaseParams) (int64, error)
 	// RenewLeases does the same for many terms of one holder in one statement. Terms is a JSON array of objects with job_name and
 	// token. It answers with one row for every term that is not over; Renewed is false where somebody has locked the row: that

@@ -41,6 +41,7 @@ type seat struct {
 	working bool          // Run's work has not returned
 	term    *Term         // the live term, or nil
 	known   int64         // the token of the last term here; a live lease of ours up to it belongs to a term given up
+	skipped int64         // the token of another's term for which TryAcquire was last skipped
 	changed chan struct{} // closed and replaced when busy or term changes
 }
 
@@ -113,10 +114,19 @@ func (e *Elector) TryAcquire(ctx context.Context, job string) (*Term, bool, erro
 		return nil, false, fmt.Errorf("leader: acquire: %w", err)
 	}
 	if term == nil {
-		e.emit(Event{Kind: Skipped, Job: job, Holder: lease.Holder, Token: lease.Token})
+		e.skip(s, lease, job)
 		return nil, false, nil
 	}
 	return term, true, nil
+}
+
+// skip reports that another holder leads, loudly once for each of its terms: a program that asks on every tick would fill its log.
+func (e *Elector) skip(s *seat, held Lease, job string) {
+	e.mu.Lock()
+	again := s.skipped == held.Token
+	s.skipped = held.Token
+	e.mu.Unlock()
+	e.emit(Event{Kind: Skipped, Job: job, Holder: held.Holder, Token: held.Token, again: again})
 }
 
 // Campaign waits until this process leads the job, and returns the new term. It returns earlier when ctx ends, with its error, and

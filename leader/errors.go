@@ -60,9 +60,15 @@ func hopeless(err error) bool {
 	return errors.Is(err, ErrNotMigrated) || errors.Is(err, errForbidden)
 }
 
-// undecided reports whether the statement may have been carried out although it failed: the server did not say
-// that it failed.
-func undecided(err error) bool { return sqlState(err) == "" }
+// undecided reports whether the statement may have been carried out although it failed: the server did not say that it failed, or ended
+// the connection on its own account, as it does to idle ones when it shuts down.
+func undecided(err error) bool {
+	switch sqlState(err) {
+	case "", "57P01", "57P02", "57P03": // admin_shutdown, crash_shutdown, cannot_connect_now
+		return true
+	}
+	return false
+}
 
 // rivalry reports whether the server gave the statement up in favour of a concurrent one, as it does under REPEATABLE READ and
 // SERIALIZABLE, or on a deadlock: asking again at once is right.

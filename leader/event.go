@@ -29,6 +29,8 @@ type Event struct {
 	Holder string // who leads: this elector, or for Skipped and Waiting the other one
 	Token  int64  // the fencing token of Holder's term, 0 if it is not known
 	Err    error  // nil if nothing went wrong
+
+	again bool // the same was reported just before
 }
 
 func (e *Elector) emit(event Event) {
@@ -36,9 +38,10 @@ func (e *Elector) emit(event Event) {
 	switch event.Kind {
 	case Lost, RenewFailed, LookFailed, ClaimFailed, ResignFailed:
 		level = slog.LevelWarn
-	case Skipped:
-		level = slog.LevelDebug
-	case Elected, Resigned, Waiting:
+	case Elected, Resigned, Waiting, Skipped:
+		if event.again {
+			level = slog.LevelDebug
+		}
 	}
 	ctx := context.Background()
 	if e.log.Enabled(ctx, level) {

@@ -89,8 +89,9 @@ FROM leader_lease
 ORDER BY job_name;
 
 -- name: RenewLease :execrows
--- RenewLease extends the live lease of exactly this job, holder and token by TTL seconds from now, and returns how many rows it
--- changed. 0 means that the term is over: taken over, expired or released. It never creates or takes back a lease.
+-- RenewLease extends the live lease of exactly this job, holder and token to TTL seconds from some moment of the call, and returns how
+-- many rows it changed: count the TTL from before the call. 0 means that the term is over: taken over, expired or released. It never
+-- creates or takes back a lease.
 UPDATE leader_lease
 SET renewed_at = clock_timestamp(),
     expires_at = clock_timestamp() + make_interval(secs => sqlc.arg(ttl_seconds)::float8)
