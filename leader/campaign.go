@@ -17,11 +17,11 @@ func (e *Elector) campaign(ctx context.Context, job string) (*seat, *Term, error
 		if err != nil {
 			return nil, nil, fmt.Errorf("leader: campaign for %q: %w", job, err)
 		}
-		term, lease, err := e.claim(ctx, s, job)
+		c.woken = e.wakes()
+		term, lease, err := e.attempt(ctx, s, job)
 		if term != nil {
 			return s, term, nil
 		}
-		e.leave(s)
 		if err == nil {
 			err = c.lost(ctx, lease)
 		} else {
@@ -33,12 +33,29 @@ func (e *Elector) campaign(ctx context.Context, job string) (*seat, *Term, error
 	}
 }
 
+// attempt claims the job, and leaves the seat unless it is elected, also if the user's OnEvent panics.
+func (e *Elector) attempt(ctx context.Context, s *seat, job string) (term *Term, lease Lease, err error) {
+	defer func() {
+		if term == nil {
+			e.leave(s)
+		}
+	}()
+	return e.claim(ctx, s, job)
+}
+
+func (e *Elector) wakes() uint64 {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.woken
+}
+
 // A candidacy is one call's wait for a job, from its first lost claim on.
 type candidacy struct {
 	elector *Elector
 	job     string
 	waiter  *waiter
-	rival   int64 // the token of the term that was last reported as waited for
+	woken   uint64 // how often Wake had been called before the last claim
+	rival   int64  // the token of the term that was last reported as waited for
 	failing bool
 }
 
@@ -75,7 +92,7 @@ func (c *candidacy) wait(ctx context.Context, held Lease) error {
 	if c.waiter == nil {
 		c.waiter = e.await(c.job)
 	}
-	e.expect(c.waiter, held.Left)
+	e.expect(c.waiter, held.Left, c.woken)
 	for {
 		select {
 		case <-ctx.Done():

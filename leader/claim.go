@@ -28,27 +28,35 @@ func (e *Elector) claim(ctx context.Context, s *seat, job string) (*Term, Lease,
 	defer cancel()
 	var failure error
 	var late Lease
+	type granted struct {
+		row  db.AcquireLeaseRow
+		sent instant
+	}
 	for range maxClaims {
 		if ctx.Err() != nil && (failure == nil || !undecided(failure) || errors.Is(failure, errUnanswered)) {
 			return nil, Lease{}, ctx.Err()
 		}
-		sent := e.now()
-		row, err := ask(patient, e, func(ctx context.Context, q db.Querier) (db.AcquireLeaseRow, error) {
-			return q.AcquireLease(ctx, db.AcquireLeaseParams{
+		answer, err := ask(patient, e, func(ctx context.Context, q db.Querier) (granted, error) {
+			sent := e.now() // after the wait for a turn and a connection, which must not eat into the trust window
+			row, err := q.AcquireLease(ctx, db.AcquireLeaseParams{
 				JobName:    job,
 				Holder:     e.holder,
 				KnownToken: known,
 				TTLSeconds: e.ttl.Seconds(),
 			})
+			return granted{row, sent}, err
 		})
+		row := answer.row
 		switch {
+		case err == nil && row.Acquired && answer.sent.add(e.ttl-e.margin).reached(e.now()):
+			failure = errTrustEnded // the process was paused; asking again extends the lease under the same token
 		case err == nil && !row.Acquired && row.Holder == e.holder && row.TimeLeft <= 0:
 			// It waited for longer than the TTL; or the row is locked, by the guard of a term that we have given up.
 			late, failure = leaseOf(leaseRow(row)), nil
 		case err == nil && !row.Acquired:
 			return nil, leaseOf(leaseRow(row)), nil
 		case err == nil:
-			term, err := e.install(ctx, s, job, row.Token, sent)
+			term, err := e.install(ctx, s, job, row.Token, answer.sent)
 			return term, leaseOf(leaseRow(row)), err
 		case errors.Is(err, sql.ErrNoRows), rivalry(err):
 			failure = fmt.Errorf("rivals at work: %w", err)
@@ -92,10 +100,9 @@ func (e *Elector) install(ctx context.Context, s *seat, job string, token int64,
 	if ctx.Err() != nil {
 		e.mu.Lock()
 		s.known = token
-		t.leaseEnd = time.Now().Add(min(e.ttl, claimGrace)) // nobody waits for longer
 		e.mu.Unlock()
 		cancel(errResigned)
-		if err := t.release(); err != nil {
+		if err := t.release(time.Now().Add(min(e.callLimit, claimGrace))); err != nil {
 			e.emit(Event{Kind: ResignFailed, Job: job, Holder: e.holder, Token: token, Err: err})
 		}
 		return nil, ctx.Err()
@@ -104,15 +111,21 @@ func (e *Elector) install(ctx context.Context, s *seat, job string, token int64,
 	e.emit(Event{Kind: Elected, Job: job, Holder: e.holder, Token: token}) // before anything can report the term lost
 
 	e.mu.Lock()
-	defer e.mu.Unlock()
 	s.known = token
 	s.term = t
 	s.notify()
 	e.terms[t] = struct{}{}
-	e.watch()
-	if !e.renewing {
+	e.watch(t)
+	switch {
+	case !e.renewing:
 		e.renewing = true
 		go e.renewLoop()
+	case e.renewDue(t).Before(e.renewAt):
+		nudge(e.renewNudge)
+	}
+	e.mu.Unlock()
+	if err := t.check(); err != nil { // paused since the answer, or OnEvent took its time
+		return nil, err
 	}
 	return t, nil
 }

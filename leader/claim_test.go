@@ -263,7 +263,7 @@ func TestEndedContextAsksNothing(t *testing.T) {
 		if _, err := p.Campaign(ctx, "report"); !errors.Is(err, context.Canceled) {
 			t.Errorf("Campaign = %v, want context.Canceled", err)
 		}
-		if err := p.Run(ctx, "report", nil); !errors.Is(err, context.Canceled) {
+		if err := p.Run(ctx, "report", func(context.Context, *Term) error { return nil }); !errors.Is(err, context.Canceled) {
 			t.Errorf("Run = %v, want context.Canceled", err)
 		}
 		if n := len(p.path.asked(time.Time{})); n != 0 {

@@ -34,7 +34,7 @@ type Config struct {
 	Holder string
 
 	// TTL is how long a lease lasts without renewal. After a crash a job has no leader until then, and until a candidate looks, which
-	// it does just then. A term ends a tenth of the TTL before its lease, as a margin for clocks that run at different rates. From 250 ms
+	// it does just then. A Resign that cannot reach the database takes as long, and so may a shutdown. A term ends a tenth of the TTL before its lease, as a margin for clocks that run at different rates. From 250 ms
 	// to 24 h. Default 15 s.
 	TTL time.Duration
 
@@ -51,7 +51,8 @@ type Config struct {
 	Logger *slog.Logger
 
 	// OnEvent, if set, is called beside every log line, for metrics. It is called from the goroutine that saw the event,
-	// possibly from several at once, after the event took effect. It must not block: renewals may wait for it. Default nil.
+	// possibly from several at once. It must not block, for renewals may wait for it, nor call a method for the event's job: Elected is
+	// reported just before the term is in place, Resigned before Resign returns. Default nil.
 	OnEvent func(Event)
 }
 
@@ -83,7 +84,7 @@ func (c Config) timing() (timing, error) {
 	t.callLimit = t.ttl / 3
 	t.margin = t.ttl / 10
 	t.retryPause = max(minInterval, min(t.renewEvery/10, time.Second))
-	t.wallCheck = t.margin / 2
+	t.wallCheck = min(t.margin/2, time.Second)
 
 	if t.renewEvery < minInterval {
 		return t, fmt.Errorf("%w: RenewEvery is %v, want at least %v", ErrConfig, t.renewEvery, minInterval)

@@ -24,11 +24,13 @@ type Elector struct {
 	seats    map[string]*seat
 	terms    map[*Term]struct{} // the live ones
 	renewing bool               // whether renewLoop runs; it does while there are live terms
+	renewAt  time.Time          // when renewLoop renews next
 	watching bool               // whether watchdog is set; it is while there are live terms
 	watchdog *time.Timer
 
 	waiters map[*waiter]struct{}
-	looking bool // whether lookLoop runs; it does while there are waiters
+	woken   uint64 // how often Wake was called
+	looking bool   // whether lookLoop runs; it does while there are waiters
 
 	renewNudge chan struct{} // capacity 1: the live terms changed
 	lookNudge  chan struct{} // capacity 1: the waiters changed
@@ -91,7 +93,8 @@ func (e *Elector) Holder() string { return e.holder }
 // error; the event Skipped says who does. If this elector leads the job already, it returns that same live term
 // without asking the database, so a program may simply call it on every tick.
 //
-// The term lives until it is lost or resigned; ctx bounds only the attempt. It returns ErrJobName, ErrNotMigrated,
+// The term lives until it is lost or resigned; ctx bounds only the attempt. An attempt whose answer gets lost is made again, up to
+// three times of TTL/3 each: give it a ctx with a deadline where that is too long. It returns ErrJobName, ErrNotMigrated,
 // ErrReadOnly, or the database's error.
 func (e *Elector) TryAcquire(ctx context.Context, job string) (*Term, bool, error) {
 	if err := checkJob(job); err != nil {
@@ -99,7 +102,7 @@ func (e *Elector) TryAcquire(ctx context.Context, job string) (*Term, bool, erro
 	}
 	s, term, err := e.take(ctx, job, false)
 	if err != nil {
-		return nil, false, fmt.Errorf("leader: acquire: %w", err)
+		return nil, false, fmt.Errorf("leader: acquire %q: %w", job, err)
 	}
 	if term != nil {
 		return term, true, nil
@@ -108,10 +111,10 @@ func (e *Elector) TryAcquire(ctx context.Context, job string) (*Term, bool, erro
 		e.emit(Event{Kind: Skipped, Job: job, Holder: e.holder})
 		return nil, false, nil
 	}
+	defer e.leave(s) // also if the user's OnEvent panics
 	term, lease, err := e.claim(ctx, s, job)
-	e.leave(s)
 	if err != nil {
-		return nil, false, fmt.Errorf("leader: acquire: %w", err)
+		return nil, false, fmt.Errorf("leader: acquire %q: %w", job, err)
 	}
 	if term == nil {
 		e.skip(s, lease, job)

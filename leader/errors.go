@@ -47,6 +47,8 @@ func explain(err error) error {
 	switch sqlState(err) {
 	case "42P01", "42703", "42883", "3F000": // undefined table, column, function, schema
 		return fmt.Errorf("%w (%w)", ErrNotMigrated, err)
+	case "22021", "22P05": // character_not_in_repertoire, untranslatable_character
+		return fmt.Errorf("%w: the database's encoding does not have its characters (%w)", ErrJobName, err)
 	case "25006": // read_only_sql_transaction
 		return fmt.Errorf("%w (%w)", ErrReadOnly, err)
 	case "42501": // insufficient_privilege
@@ -57,7 +59,7 @@ func explain(err error) error {
 
 // hopeless reports whether asking again can't help before somebody changes the database or the role.
 func hopeless(err error) bool {
-	return errors.Is(err, ErrNotMigrated) || errors.Is(err, errForbidden)
+	return errors.Is(err, ErrNotMigrated) || errors.Is(err, errForbidden) || errors.Is(err, ErrJobName)
 }
 
 // undecided reports whether the statement may have been carried out although it failed: the server did not say that it failed, or ended

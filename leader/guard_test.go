@@ -67,11 +67,13 @@ func guard(t *testing.T, term *Term, answer guardServer) error {
 
 func TestGuardEndsATermWhoseRowIsGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := start(t, newTable(), Config{})
+		tb := newTable()
+		p := start(t, tb, Config{})
 		term := p.mustLead(t, "report")
 		if err := guard(t, term, func(context.Context) error { return nil }); err != nil {
 			t.Errorf("Guard = %v while the term leads", err)
 		}
+		tb.put("report", "another", time.Hour)
 		if err := guard(t, term, func(context.Context) error { return io.EOF }); !errors.Is(err, ErrLost) {
 			t.Errorf("Guard = %v, want ErrLost", err)
 		}
@@ -79,7 +81,7 @@ func TestGuardEndsATermWhoseRowIsGone(t *testing.T) {
 			t.Errorf("the context's cause is %v, want ErrLost", context.Cause(term.Context()))
 		}
 		mustResign(t, term)
-		if n := len(p.path.asked(time.Time{}, release)); n != 0 {
+		if !tb.live("report") {
 			t.Error("it released a lease that is another's")
 		}
 	})

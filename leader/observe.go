@@ -11,7 +11,7 @@ import (
 // looks is not seen.
 //
 // A failed look is yielded as an error, once for a row of them, and Observe goes on. It ends when the caller breaks off, and after
-// an error when ctx ends, on ErrJobName, and on ErrNotMigrated.
+// an error when ctx ends, on ErrJobName and ErrNotMigrated, and for missing rights.
 func (e *Elector) Observe(ctx context.Context, job string) iter.Seq2[Lease, error] {
 	return func(yield func(Lease, error) bool) {
 		if err := checkJob(job); err != nil {

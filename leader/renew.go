@@ -14,25 +14,40 @@ import (
 func (e *Elector) renewLoop() {
 	timer := time.NewTimer(e.renewEvery)
 	defer timer.Stop()
+	var pause time.Time // no renewal before, after one that failed
 	for {
+		e.mu.Lock()
+		if len(e.terms) == 0 {
+			e.renewing = false
+			e.mu.Unlock()
+			return
+		}
+		e.renewAt = time.Now().Add(e.renewEvery)
+		for t := range e.terms {
+			if due := e.renewDue(t); due.Before(e.renewAt) {
+				e.renewAt = due
+			}
+		}
+		if e.renewAt.Before(pause) {
+			e.renewAt = pause
+		}
+		timer.Reset(time.Until(e.renewAt))
+		e.mu.Unlock()
 		select {
 		case <-timer.C:
 		case <-e.renewNudge:
-			e.mu.Lock()
-			e.renewing = len(e.terms) > 0
-			done := !e.renewing
-			e.mu.Unlock()
-			if done {
-				return
-			}
 			continue
 		}
-		if sent, err := e.renew(); err == nil {
-			timer.Reset(time.Until(sent.mono.Add(e.renewEvery)))
-		} else {
-			timer.Reset(e.retryPause/2 + rand.N(e.retryPause))
+		if e.renew() != nil {
+			pause = time.Now().Add(e.retryPause/2 + rand.N(e.retryPause))
 		}
 	}
+}
+
+// renewDue is RenewEvery after the request that the term's trust counts from, be it a renewal or the claim: a claim that was
+// answered late must not push the first renewal out of the window.
+func (e *Elector) renewDue(t *Term) time.Time {
+	return t.trust.mono.Add(e.margin - e.ttl + e.renewEvery)
 }
 
 // An outcome is what a renewal meant for one term.
@@ -44,8 +59,8 @@ const (
 	renewed
 )
 
-// renew tries once to renew every live term, and returns when it asked. An error means that some terms must be asked for again, soon.
-func (e *Elector) renew() (sent instant, err error) {
+// renew tries once to renew every live term. An error means that some terms must be asked for again, soon.
+func (e *Elector) renew() error {
 	e.mu.Lock()
 	terms := make([]*Term, 0, len(e.terms))
 	var trusted time.Time
@@ -56,9 +71,9 @@ func (e *Elector) renew() (sent instant, err error) {
 		}
 	}
 	e.mu.Unlock()
-	sent = e.now()
+	sent := e.now()
 	if len(terms) == 0 {
-		return sent, nil
+		return nil
 	}
 
 	// An answer that comes after the end of trust is worth nothing.
@@ -79,30 +94,30 @@ func (e *Elector) renew() (sent instant, err error) {
 			e.mu.Unlock()
 		}
 		e.emit(Event{Kind: RenewFailed, Holder: e.holder, Err: fmt.Errorf("leader: renew %d leases: %w", len(terms), err)})
-		return sent, err
+		return err
 	}
 
 	trust, leaseEnd := sent.add(e.ttl-e.margin), time.Now().Add(e.ttl)
 	var lost []*Term
-	waiting := 0
+	var waiting []string
 	e.mu.Lock()
 	for _, t := range terms {
 		switch outcomes(t) {
 		case renewed:
 			t.trust, t.leaseEnd = trust, leaseEnd
 		case locked:
-			waiting++
+			waiting = append(waiting, t.job)
 		case over:
 			lost = append(lost, t)
 		}
 	}
 	e.mu.Unlock()
 	e.endAll(lost, errTaken)
-	if waiting > 0 {
-		err = fmt.Errorf("leader: renew %d leases: %d rows are locked by another transaction", len(terms), waiting)
+	if len(waiting) > 0 {
+		err = fmt.Errorf("leader: renew %d leases: %d rows are locked by another transaction, among them that of %q", len(terms), len(waiting), waiting[0])
 		e.emit(Event{Kind: RenewFailed, Holder: e.holder, Err: err})
 	}
-	return sent, err
+	return err
 }
 
 // renewOne is the common case, one update by primary key.

@@ -31,7 +31,10 @@ type Term struct {
 var (
 	errResigned   = fmt.Errorf("leader: term resigned: %w", context.Canceled)
 	errTrustEnded = fmt.Errorf("%w: no renewal succeeded in time", ErrLost)
-	errTaken      = fmt.Errorf("%w: the lease row is not ours any more (taken over, expired or deleted)", ErrLost)
+	// Not errTaken, which spares Resign the release: under REPEATABLE READ the snapshot may be older than the term, and the lease alive.
+	errUnseen = fmt.Errorf("%w: the guarded transaction does not see the lease row as ours (taken over, deleted, another database, "+
+		"or a snapshot older than the term: begin the transaction after the election)", ErrLost)
+	errTaken = fmt.Errorf("%w: the lease row is not ours any more (taken over, expired or deleted)", ErrLost)
 )
 
 // Context returns a context that ends with the term: with the cause ErrLost before a successor can lead, or when the term is resigned.
@@ -46,7 +49,7 @@ func (t *Term) Job() string { return t.job }
 func (t *Term) Token() int64 { return t.token }
 
 // Guard makes sure, for the rest of tx, that nobody else begins to lead the job: a takeover waits until tx has ended, while
-// this term's renewals pass. Call it first in the transaction, and roll back on an error.
+// this term's renewals pass. Begin the transaction after the election, call Guard first in it, and roll back on an error.
 //
 // It returns ErrLost if the term is over, also if it ends while Guard waits, and otherwise the database's error. Under REPEATABLE
 // READ and SERIALIZABLE that may be SQLSTATE 40001: begin the transaction again, and the guard in it tells whether the term
@@ -63,8 +66,8 @@ func (t *Term) Guard(ctx context.Context, tx *sql.Tx) error {
 	defer context.AfterFunc(t.ctx, func() { cancel(context.Cause(t.ctx)) })()
 	_, err := db.New(tx).GuardLease(ctx, db.GuardLeaseParams{JobName: t.job, Holder: t.elector.holder, Token: t.token})
 	if errors.Is(err, sql.ErrNoRows) {
-		t.elector.end(t, errTaken)
-		return errTaken
+		t.elector.end(t, errUnseen)
+		return errUnseen
 	}
 	if lost := t.check(); lost != nil {
 		return lost
@@ -103,7 +106,10 @@ func (t *Term) Resign() error {
 	if t.released || errors.Is(context.Cause(t.ctx), errTaken) {
 		return nil
 	}
-	err := t.release()
+	e.mu.Lock()
+	end := t.leaseEnd
+	e.mu.Unlock()
+	err := t.release(end)
 	t.released = err == nil
 	if ended {
 		e.emit(Event{Kind: Resigned, Job: t.job, Holder: e.holder, Token: t.token, Err: err})
@@ -114,12 +120,9 @@ func (t *Term) Resign() error {
 	return nil
 }
 
-// release ends the lease in the database. It tries until the lease is over by itself.
-func (t *Term) release() error {
+// release ends the lease in the database. It tries until end, by when the lease should be over by itself.
+func (t *Term) release(end time.Time) error {
 	e := t.elector
-	e.mu.Lock()
-	end := t.leaseEnd
-	e.mu.Unlock()
 	var failure error
 	for {
 		left := time.Until(end)

@@ -24,16 +24,21 @@ func (e *Elector) expired(t *Term) bool {
 	return t.trust.reached(now)
 }
 
-// watch starts the watchdog if it does not run. The caller holds e.mu and there is a live term.
-func (e *Elector) watch() {
-	if e.watching {
+// watch makes the watchdog look after t, a live term. The caller holds e.mu.
+func (e *Elector) watch(t *Term) {
+	soon := time.Until(t.trust.mono) < e.wallCheck
+	if e.watching && !soon {
 		return
 	}
 	e.watching = true
+	next := e.wallCheck
+	if soon {
+		next = 0 // distrust works out when to come back
+	}
 	if e.watchdog == nil {
-		e.watchdog = time.AfterFunc(e.wallCheck, e.distrust)
+		e.watchdog = time.AfterFunc(next, e.distrust)
 	} else {
-		e.watchdog.Reset(e.wallCheck)
+		e.watchdog.Reset(next)
 	}
 }
 

@@ -30,6 +30,7 @@ type news struct {
 func (e *Elector) Wake(job string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	e.woken++
 	for w := range e.waiters {
 		if job == "" || w.job == job {
 			nudge(e.lookNow)
@@ -51,10 +52,14 @@ func (e *Elector) await(job string) *waiter {
 	return w
 }
 
-// expect tells the loop what the waiter has just learned, so that it looks when the lease should be free.
-func (e *Elector) expect(w *waiter, left time.Duration) {
+// expect tells the loop what the waiter has just learned, so that it looks when the lease should be free; or at once, if Wake was called since
+// woken was read, for what the waiter learned may be older.
+func (e *Elector) expect(w *waiter, left time.Duration, woken uint64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if e.woken != woken {
+		nudge(e.lookNow)
+	}
 	w.due = time.Time{}
 	if left > 0 {
 		w.due = e.dueIn(left)

@@ -19,6 +19,7 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second ^C ends the program at once
 	db, err := sql.Open("pgx", os.Getenv("DATABASE_URL"))
 	check(err)
 	check(migrations.Up(ctx, db))
@@ -29,7 +30,6 @@ func main() {
 		<-ctx.Done() // your work, which stops when ctx ends
 		return ctx.Err()
 	}))
-	stop()
 }
 
 func check(err error) {
