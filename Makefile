@@ -13,7 +13,7 @@ demo: ## Watch three workers elect a leader, lose it three ways, and elect anoth
 	@go run ./internal/demo
 
 test: ## Run the whole suite with the race detector on a throwaway Postgres
-	$(POSTGRES) -- go test -race -p 1 -parallel 4 ./...
+	$(POSTGRES) -- go test -race -p 1 ./...
 
 generate: ## Regenerate db/ after a change in queries/ or migrations/
 	$(TOOL) sqlc generate

@@ -11,6 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
+
 	"github.com/pgleader/pgleader/internal/pgtest"
 	"github.com/pgleader/pgleader/leader"
 )
@@ -40,6 +43,22 @@ func frozenElector(t *testing.T, driver, url string) *leader.Elector {
 		t.Fatal(err)
 	}
 	return electorOn(t, pool, frozenConfig)
+}
+
+// openWithoutPing is pgtest.Open for a test that holds replies back: pgx pings a connection that was idle for a second before it sends
+// a statement, and would wait for that reply first.
+func openWithoutPing(t *testing.T, driver, url string) *sql.DB {
+	t.Helper()
+	if driver != "pgx" {
+		return pgtest.Open(t, driver, url)
+	}
+	config, err := pgx.ParseConfig(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool := stdlib.OpenDB(*config, stdlib.OptionShouldPing(func(context.Context, stdlib.ShouldPingParams) bool { return false }))
+	t.Cleanup(func() { pool.Close() })
+	return pool
 }
 
 func electorOn(t *testing.T, pool *sql.DB, config leader.Config) *leader.Elector {
@@ -187,9 +206,9 @@ func TestFrozenLeaderStepsDownBeforeItsLeaseEnds(t *testing.T) {
 func TestSlowReplyAndThenFrozenPathLeaveNoTrustBeyondTheLease(t *testing.T) {
 	t.Parallel()
 	const (
-		ttl   = 3 * time.Second        // a reply may take a second
-		delay = 650 * time.Millisecond // more than the margin
-		every = 800 * time.Millisecond // pgx sends a ping before a statement after a second, and would wait for its reply
+		ttl   = 3 * time.Second         // a reply may take a second
+		delay = 650 * time.Millisecond  // more than the margin
+		every = 1500 * time.Millisecond // most of it is room for the test to see a renewal and act before the next
 	)
 	withEachDriver(t, func(t *testing.T, driver, url string) {
 		j := keepJournal(t, url)
@@ -198,7 +217,7 @@ func TestSlowReplyAndThenFrozenPathLeaveNoTrustBeyondTheLease(t *testing.T) {
 		}
 		start := func(t *testing.T, job string) (*pgtest.Proxy, *leader.Elector, *leader.Term) {
 			proxy := pgtest.NewProxy(t, url)
-			e := electorOn(t, pgtest.Open(t, driver, proxy.URL), leader.Config{TTL: ttl, RenewEvery: every})
+			e := electorOn(t, openWithoutPing(t, driver, proxy.URL), leader.Config{TTL: ttl, RenewEvery: every})
 			return proxy, e, within(t, frozenLimit, campaigning(t, e, job), "election")
 		}
 		kinds := []string{"claim", "renewal"}
@@ -238,10 +257,13 @@ func TestSlowReplyAndThenFrozenPathLeaveNoTrustBeyondTheLease(t *testing.T) {
 func TestFrozenProcessNeverLeadsBesideItsSuccessor(t *testing.T) {
 	t.Parallel()
 	withEachDriver(t, func(t *testing.T, driver, url string) {
-		const job = "nightly-report"
+		const (
+			job = "nightly-report"
+			ttl = 5 * time.Second // room for a machine that is busy: A's first term must last until its path freezes
+		)
 		j := keepJournal(t, url)
 		proxy := pgtest.NewProxy(t, url)
-		order := workerOrder{Driver: driver, URL: proxy.URL, Job: job, TTL: frozenTTL, RetryEvery: frozenRetry}
+		order := workerOrder{Driver: driver, URL: proxy.URL, Job: job, TTL: ttl, RetryEvery: frozenRetry}
 		a := startWorker(t, order)
 		within(t, frozenLimit, a.elected, "election of A")
 		order.URL = url
@@ -251,7 +273,7 @@ func TestFrozenProcessNeverLeadsBesideItsSuccessor(t *testing.T) {
 		proxy.Freeze()
 		first := within(t, frozenLimit, a.ended, "end of A's term")
 		within(t, frozenLimit, b.elected, "election of B")
-		<-time.After(frozenTTL / 2) // A goes on trying
+		<-time.After(ttl / 2) // A goes on trying
 		proxy.Thaw()
 		b.terminate(t)
 		second := within(t, frozenLimit, b.ended, "end of B's term")
