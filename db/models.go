@@ -5,6 +5,7 @@
 package db
 
 import (
+	"database/sql"
 	"time"
 )
 
@@ -22,4 +23,26 @@ type LeaderLease struct {
 	RenewedAt time.Time
 	// Until when nobody else may lead, by the database clock. In the past: the job is free (released at that time, or expired).
 	ExpiresAt time.Time
+}
+
+// pgleader: one row per scheduled occurrence of a job. Rows of decided slots may be deleted when nobody asks for them any more, except the newest of each job.
+type LeaderSlot struct {
+	// What was to run.
+	JobName string
+	// When it was to run: an instant of the schedule.
+	Slot time.Time
+	// running; done; failed: the work returned an error; abandoned: its term ended before it did; missed: nobody could run it in time.
+	State string
+	// How often it was started, 0 if it was missed. A greater number than 1 is a run again after a crash, or on request.
+	Attempt int32
+	// Fencing token of the term that started it last, or recorded it as missed.
+	Token int64
+	// The process that started it last, or recorded it as missed.
+	Holder string
+	// When its last attempt began, by the database clock; null if it was missed.
+	StartedAt sql.NullTime
+	// When its state became final, by the database clock; null while it is running.
+	FinishedAt sql.NullTime
+	// Why it failed, was abandoned or was missed; empty otherwise.
+	Error string
 }

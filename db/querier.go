@@ -6,9 +6,14 @@ package db
 
 import (
 	"context"
+	"time"
 )
 
 type Querier interface {
+	// AbandonSlots marks the job's slots that older terms left running as abandoned, and returns the slots since the given one that may be
+	// started again, oldest first: those abandoned, and with repeat_failed those that failed, with fewer than max_attempts. It writes
+	// nothing unless the caller's term is live.
+	AbandonSlots(ctx context.Context, arg AbandonSlotsParams) ([]time.Time, error)
 	// AcquireLease takes the job's lease for holder if it is free (never held, expired or released), in one statement, and
 	// answers in any case with the lease as it now is. Acquired says whether holder has it.
 	//
@@ -23,6 +28,18 @@ type Querier interface {
 	// statement ran, and holder's own name on a lease that is not acquired means that the statement had to wait for longer than the TTL: ask
 	// again.
 	AcquireLease(ctx context.Context, arg AcquireLeaseParams) (AcquireLeaseRow, error)
+	// ClaimSlot starts a slot of a job under the caller's term, if the term is live, the slot's time has come by the database clock, and the
+	// slot is not decided. Claimed says whether the caller is to run it; the other columns describe the slot as it now is.
+	//
+	// A slot that was not started, was abandoned, or is left running by an older term may be started while it has had fewer than
+	// max_attempts; so may one that failed, if repeat_failed. Asking again after a lost answer is safe: a slot that runs under the
+	// caller's own token is claimed already.
+	//
+	// No row (sql.ErrNoRows) means that the slot has no row and was not started: its time has not come, or the term is over.
+	ClaimSlot(ctx context.Context, arg ClaimSlotParams) (ClaimSlotRow, error)
+	// FinishSlot decides a running slot under exactly the term that started it, and returns its attempt. No row (sql.ErrNoRows) means that
+	// it is not running under this term any more: it was finished already, or a successor has taken it over.
+	FinishSlot(ctx context.Context, arg FinishSlotParams) (int32, error)
 	// GuardLease, called in a transaction, holds off every successor until that transaction ends; the holder's renewals pass. No row
 	// (sql.ErrNoRows) means that the term is over: roll back. Under REPEATABLE READ and SERIALIZABLE a takeover that the transaction's
 	// snapshot does not show gives SQLSTATE 40001 instead.
@@ -36,6 +53,8 @@ type Querier interface {
 	// ListLeases reads every lease, by job name. TimeLeft is in seconds by the database clock; zero or less means that nobody leads the
 	// job.
 	ListLeases(ctx context.Context) ([]ListLeasesRow, error)
+	// ListSlots returns a job's newest slots, newest first.
+	ListSlots(ctx context.Context, arg ListSlotsParams) ([]LeaderSlot, error)
 	// LookLeases reads the leases of the jobs in a JSON array of names, in one statement: what a waiting candidate asks. TimeLeft is
 	// in seconds by the database clock; zero or less means that the lease is free. A job without a row was never led: it is
 	// free too.
@@ -43,6 +62,15 @@ type Querier interface {
 	// LATERAL with LIMIT looks each name up by the index; the planner takes any JSON text for a hundred names and would scan
 	// the table for one.
 	LookLeases(ctx context.Context, jobNames string) ([]LookLeasesRow, error)
+	// MissSlots records the slots in a JSON array of timestamps as missed under the caller's term, unless they have rows, and returns how
+	// many it recorded. It writes nothing unless the term is live.
+	MissSlots(ctx context.Context, arg MissSlotsParams) (int64, error)
+	// PruneSlots deletes at most max_rows decided slots of the job that are older than keep_seconds, and returns how many it deleted. It never
+	// deletes a running slot, nor the newest slot of the job, which tells where the schedule stands.
+	PruneSlots(ctx context.Context, arg PruneSlotsParams) (int64, error)
+	// ReadSlot returns the state of one slot and the database's time. Always one row: State is empty if nobody has started the slot, nor
+	// recorded it as missed.
+	ReadSlot(ctx context.Context, arg ReadSlotParams) (ReadSlotRow, error)
 	// ReleaseLease ends the lease of exactly this job, holder and token now, and returns how many rows it changed. 0 means that it was over
 	// already; a successor's lease is never touched.
 	ReleaseLease(ctx context.Context, arg ReleaseLeaseParams) (int64, error)
@@ -57,6 +85,9 @@ type Querier interface {
 	// Locked rows are skipped, so that one lock in a psql session costs at most one term, not all of the process. They are looked up
 	// only if there are any. NOT IN, because it is hashed whatever the planner expects of a JSON text; a join here is quadratic.
 	RenewLeases(ctx context.Context, arg RenewLeasesParams) ([]RenewLeasesRow, error)
+	// SurveySlots tells where a job stands: the database's time, the newest slot that has a row, and when its lease was last
+	// renewed. The latter two are 1970-01-01 00:00:00 UTC if there are none. Always one row.
+	SurveySlots(ctx context.Context, jobName string) (SurveySlotsRow, error)
 }
 
 var _ Querier = (*Queries)(nil)

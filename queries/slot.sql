@@ -1,0 +1,162 @@
+-- name: ClaimSlot :one
+-- ClaimSlot starts a slot of a job under the caller's term, if the term is live, the slot's time has come by the database clock, and the
+-- slot is not decided. Claimed says whether the caller is to run it; the other columns describe the slot as it now is.
+--
+-- A slot that was not started, was abandoned, or is left running by an older term may be started while it has had fewer than
+-- max_attempts; so may one that failed, if repeat_failed. Asking again after a lost answer is safe: a slot that runs under the
+-- caller's own token is claimed already.
+--
+-- No row (sql.ErrNoRows) means that the slot has no row and was not started: its time has not come, or the term is over.
+WITH term AS (
+    SELECT l.job_name
+    FROM leader_lease AS l
+    WHERE l.job_name = sqlc.arg(job_name)
+      AND l.holder = sqlc.arg(holder)
+      AND l.token = sqlc.arg(token)
+      AND l.expires_at > clock_timestamp()
+    FOR KEY SHARE
+),
+claimed AS (
+    INSERT INTO leader_slot AS s (job_name, slot, state, attempt, token, holder, started_at)
+    SELECT t.job_name, sqlc.arg(slot), 'running', 1, sqlc.arg(token), sqlc.arg(holder), clock_timestamp()
+    FROM term AS t
+    WHERE sqlc.arg(slot)::timestamptz <= clock_timestamp()
+    ON CONFLICT (job_name, slot) DO UPDATE
+    SET state       = 'running',
+        attempt     = CASE WHEN s.state = 'running' AND s.token = excluded.token THEN s.attempt ELSE s.attempt + 1 END,
+        token       = excluded.token,
+        holder      = excluded.holder,
+        started_at  = CASE WHEN s.state = 'running' AND s.token = excluded.token THEN s.started_at ELSE excluded.started_at END,
+        finished_at = NULL,
+        error       = ''
+    WHERE (s.state = 'running' AND s.token = excluded.token)
+       OR (s.attempt < sqlc.arg(max_attempts)::integer
+           AND (s.state = 'abandoned'
+                OR (s.state = 'running' AND s.token < excluded.token)
+                OR (s.state = 'failed' AND sqlc.arg(repeat_failed)::boolean)))
+    RETURNING s.job_name, s.slot, s.state, s.attempt, s.token, s.holder, s.started_at, s.finished_at, s.error
+),
+answer AS (
+    SELECT true AS claimed, c.* FROM claimed AS c
+    UNION ALL
+    SELECT false AS claimed, s.job_name, s.slot, s.state, s.attempt, s.token, s.holder, s.started_at, s.finished_at, s.error
+    FROM leader_slot AS s
+    WHERE s.job_name = sqlc.arg(job_name)
+      AND s.slot = sqlc.arg(slot)
+      AND NOT EXISTS (SELECT FROM claimed)
+)
+SELECT a.claimed::boolean AS claimed,
+       a.state::text AS state,
+       a.attempt::integer AS attempt,
+       a.token::bigint AS token,
+       a.holder::text AS holder,
+       a.error::text AS error
+FROM answer AS a;
+
+-- name: FinishSlot :one
+-- FinishSlot decides a running slot under exactly the term that started it, and returns its attempt. No row (sql.ErrNoRows) means that
+-- it is not running under this term any more: it was finished already, or a successor has taken it over.
+UPDATE leader_slot
+SET state       = sqlc.arg(state),
+    finished_at = clock_timestamp(),
+    error       = sqlc.arg(error)
+WHERE job_name = sqlc.arg(job_name)
+  AND slot = sqlc.arg(slot)
+  AND holder = sqlc.arg(holder)
+  AND token = sqlc.arg(token)
+  AND state = 'running'
+RETURNING attempt;
+
+-- name: ReadSlot :one
+-- ReadSlot returns the state of one slot and the database's time. Always one row: State is empty if nobody has started the slot, nor
+-- recorded it as missed.
+SELECT clock_timestamp()::timestamptz AS now,
+       coalesce(max(s.state), '')::text AS state,
+       coalesce(max(s.attempt), 0)::integer AS attempt,
+       coalesce(max(s.token), 0)::bigint AS token
+FROM leader_slot AS s
+WHERE s.job_name = sqlc.arg(job_name)
+  AND s.slot = sqlc.arg(slot);
+
+-- name: ListSlots :many
+-- ListSlots returns a job's newest slots, newest first.
+SELECT job_name, slot, state, attempt, token, holder, started_at, finished_at, error
+FROM leader_slot
+WHERE job_name = sqlc.arg(job_name)
+ORDER BY slot DESC
+LIMIT sqlc.arg(max_rows);
+
+-- name: SurveySlots :one
+-- SurveySlots tells where a job stands: the database's time, the newest slot that has a row, and when its lease was last
+-- renewed. The latter two are 1970-01-01 00:00:00 UTC if there are none. Always one row.
+SELECT clock_timestamp()::timestamptz AS now,
+       coalesce((SELECT max(s.slot) FROM leader_slot AS s WHERE s.job_name = sqlc.arg(job_name)), to_timestamp(0))::timestamptz AS newest,
+       coalesce((SELECT l.renewed_at FROM leader_lease AS l WHERE l.job_name = sqlc.arg(job_name)), to_timestamp(0))::timestamptz AS renewed_at;
+
+-- name: AbandonSlots :many
+-- AbandonSlots marks the job's slots that older terms left running as abandoned, and returns the slots since the given one that may be
+-- started again, oldest first: those abandoned, and with repeat_failed those that failed, with fewer than max_attempts. It writes
+-- nothing unless the caller's term is live.
+WITH term AS (
+    SELECT l.job_name, l.token
+    FROM leader_lease AS l
+    WHERE l.job_name = sqlc.arg(job_name)
+      AND l.holder = sqlc.arg(holder)
+      AND l.token = sqlc.arg(token)
+      AND l.expires_at > clock_timestamp()
+    FOR KEY SHARE
+),
+abandoned AS (
+    UPDATE leader_slot AS s
+    SET state       = 'abandoned',
+        finished_at = clock_timestamp(),
+        error       = 'the term of ' || s.holder || ' ended before the work did'
+    FROM term AS t
+    WHERE s.job_name = t.job_name
+      AND s.state = 'running'
+      AND s.token < t.token
+    RETURNING s.slot, s.attempt
+)
+SELECT s.slot
+FROM leader_slot AS s
+LEFT JOIN abandoned AS a ON a.slot = s.slot
+WHERE s.job_name = sqlc.arg(job_name)
+  AND (s.state = 'abandoned' OR a.slot IS NOT NULL OR (s.state = 'failed' AND sqlc.arg(repeat_failed)::boolean))
+  AND s.attempt < sqlc.arg(max_attempts)::integer
+  AND s.slot >= sqlc.arg(since)
+ORDER BY s.slot;
+
+-- name: MissSlots :execrows
+-- MissSlots records the slots in a JSON array of timestamps as missed under the caller's term, unless they have rows, and returns how
+-- many it recorded. It writes nothing unless the term is live.
+WITH term AS (
+    SELECT l.job_name
+    FROM leader_lease AS l
+    WHERE l.job_name = sqlc.arg(job_name)
+      AND l.holder = sqlc.arg(holder)
+      AND l.token = sqlc.arg(token)
+      AND l.expires_at > clock_timestamp()
+    FOR KEY SHARE
+)
+INSERT INTO leader_slot (job_name, slot, state, attempt, token, holder, finished_at, error)
+SELECT t.job_name, w.slot::timestamptz, 'missed', 0, sqlc.arg(token), sqlc.arg(holder), clock_timestamp(), sqlc.arg(error)
+FROM term AS t
+CROSS JOIN (SELECT jsonb_array_elements_text((sqlc.arg(slots)::text)::jsonb) AS slot) AS w
+ON CONFLICT (job_name, slot) DO NOTHING;
+
+-- name: PruneSlots :execrows
+-- PruneSlots deletes at most max_rows decided slots of the job that are older than keep_seconds, and returns how many it deleted. It never
+-- deletes a running slot, nor the newest slot of the job, which tells where the schedule stands.
+DELETE FROM leader_slot AS s
+WHERE s.job_name = sqlc.arg(job_name)
+  AND s.slot IN (
+      SELECT o.slot
+      FROM leader_slot AS o
+      WHERE o.job_name = sqlc.arg(job_name)
+        AND o.state <> 'running'
+        AND o.slot < clock_timestamp() - make_interval(secs => sqlc.arg(keep_seconds)::float8)
+        AND o.slot < (SELECT max(n.slot) FROM leader_slot AS n WHERE n.job_name = sqlc.arg(job_name))
+      ORDER BY o.slot
+      LIMIT sqlc.arg(max_rows)
+  )
+  AND s.state <> 'running';
