@@ -5,14 +5,20 @@ import (
 	"fmt"
 )
 
-// campaign waits until this process leads the job, and returns the term with the seat, which the caller leaves.
-func (e *Elector) campaign(ctx context.Context, job string) (*seat, *Term, error) {
+// campaign waits until this process leads the job, and returns the term with the seat, which the caller leaves. Before each claim it
+// asks wanted, if that is not nil, and gives up with its error.
+func (e *Elector) campaign(ctx context.Context, job string, wanted func(context.Context) error) (*seat, *Term, error) {
 	if err := checkJob(job); err != nil {
 		return nil, nil, err
 	}
 	c := candidacy{elector: e, job: job}
 	defer c.end()
 	for {
+		if wanted != nil {
+			if err := wanted(ctx); err != nil {
+				return nil, nil, err
+			}
+		}
 		s, _, err := e.take(ctx, job, true)
 		if err != nil {
 			return nil, nil, fmt.Errorf("leader: campaign for %q: %w", job, err)

@@ -138,7 +138,7 @@ func (e *Elector) skip(s *seat, held Lease, job string) {
 // The term lives until it is lost or resigned; ctx bounds only the campaign. A term is returned to one caller alone: while another
 // caller in this process leads the job, Campaign waits for the end of that term too.
 func (e *Elector) Campaign(ctx context.Context, job string) (*Term, error) {
-	s, term, err := e.campaign(ctx, job)
+	s, term, err := e.campaign(ctx, job, nil)
 	if err != nil {
 		return nil, err
 	}

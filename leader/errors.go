@@ -1,6 +1,7 @@
 package leader
 
 import (
+	"database/sql"
 	"errors"
 	"fmt"
 )
@@ -18,7 +19,7 @@ var (
 
 	// ErrNotMigrated says that the database, as this connection sees it, lacks the tables of pgleader or has those of
 	// another version. Every method that asks the database may return it.
-	ErrNotMigrated = errors.New("leader: the database has no usable leader_lease table: run migrations.Up, " +
+	ErrNotMigrated = errors.New("leader: the database has no usable leader_lease or leader_slot table: run migrations.Up, " +
 		"or the files in migrations/ with golang-migrate, and check the connection's search_path")
 
 	// ErrReadOnly says that the server takes no writes. TryAcquire returns it; Campaign and Run wait until it is over,
@@ -26,7 +27,17 @@ var (
 	ErrReadOnly = errors.New("leader: the server is read-only: connect to the primary " +
 		"(target_session_attrs=read-write), and check default_transaction_read_only")
 
-	errForbidden = errors.New("leader: the role may not use the lease table: GRANT SELECT, INSERT, UPDATE ON leader_lease to it")
+	// ErrSlotDecided says that Slot.Complete came too late: the slot is finished already.
+	ErrSlotDecided = errors.New("leader: the slot is decided")
+
+	// ErrSlotTime says that RunSlot was given the zero time, or one outside the years 1970 to 9999.
+	ErrSlotTime = errors.New("leader: invalid slot time")
+
+	// ErrSchedule says that RunSchedule was given a schedule that never comes, or a policy that cannot be kept.
+	ErrSchedule = errors.New("leader: invalid schedule")
+
+	errForbidden = errors.New("leader: the role may not use pgleader's tables: GRANT SELECT, INSERT, UPDATE ON leader_lease to it, " +
+		"and for slots SELECT, INSERT, UPDATE, DELETE ON leader_slot")
 
 	// errUnanswered marks a call that the driver had not returned when its time was over.
 	errUnanswered = errors.New("the database did not answer in time")
@@ -77,4 +88,17 @@ func undecided(err error) bool {
 func rivalry(err error) bool {
 	state := sqlState(err)
 	return state == "40001" || state == "40P01"
+}
+
+// passing reports whether the same question may succeed a little later.
+func passing(err error) bool {
+	state := sqlState(err)
+	if len(state) != 5 {
+		return !errors.Is(err, sql.ErrNoRows)
+	}
+	switch state[:2] {
+	case "08", "40", "53", "55", "57": // connection, rollback, resources, locks, operator intervention and timeouts
+		return true
+	}
+	return state == "25006"
 }

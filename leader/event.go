@@ -3,6 +3,7 @@ package leader
 import (
 	"context"
 	"log/slog"
+	"time"
 )
 
 // EventKind says what an Event reports.
@@ -19,16 +20,22 @@ const (
 	LookFailed   EventKind = "look_failed"   // a look at the waited-for leases failed, the first of a row of failures; Job is empty
 	ClaimFailed  EventKind = "claim_failed"  // Campaign or Run could not ask for the lease and will try again
 	ResignFailed EventKind = "resign_failed" // a release failed and will be tried again
+	SlotStarted  EventKind = "slot_started"  // work begins for Slot
+	SlotFinished EventKind = "slot_finished" // work has ended; State says how, Err why it is not done
+	SlotsMissed  EventKind = "slots_missed"  // slots up to Slot were recorded as missed; Err says how many and why
+	SlotRetry    EventKind = "slot_retry"    // the slots could not be looked at, and will be again
 )
 
 // Event is one thing that happened to a job in this process, for metrics. See Config.OnEvent. The end of one term and the beginning of the
 // next may be reported in either order: for who leads now, believe the greatest token.
 type Event struct {
 	Kind   EventKind
-	Job    string // "" if it concerns every job of the process
-	Holder string // who leads: this elector, or for Skipped and Waiting the other one
-	Token  int64  // the fencing token of Holder's term, 0 if it is not known
-	Err    error  // nil if nothing went wrong
+	Job    string    // "" if it concerns every job of the process
+	Holder string    // who leads: this elector, or for Skipped and Waiting the other one
+	Token  int64     // the fencing token of Holder's term, 0 if it is not known
+	Slot   time.Time // the slot, for events about one
+	State  SlotState // what became of it, for SlotFinished
+	Err    error     // nil if nothing went wrong
 
 	again bool // the same was reported just before
 }
@@ -36,22 +43,32 @@ type Event struct {
 func (e *Elector) emit(event Event) {
 	level := slog.LevelInfo
 	switch event.Kind {
-	case Lost, RenewFailed, LookFailed, ClaimFailed, ResignFailed:
+	case Lost, RenewFailed, LookFailed, ClaimFailed, ResignFailed, SlotsMissed, SlotRetry:
 		level = slog.LevelWarn
-	case Elected, Resigned, Waiting, Skipped:
+	case SlotFinished:
+		if event.State != SlotDone {
+			level = slog.LevelWarn
+		}
+	case Elected, Resigned, Waiting, Skipped, SlotStarted:
 		if event.again {
 			level = slog.LevelDebug
 		}
 	}
 	ctx := context.Background()
 	if e.log.Enabled(ctx, level) {
-		attrs := make([]slog.Attr, 0, 4)
+		attrs := make([]slog.Attr, 0, 6)
 		if event.Job != "" {
 			attrs = append(attrs, slog.String("job", event.Job))
 		}
 		attrs = append(attrs, slog.String("holder", event.Holder))
 		if event.Token != 0 {
 			attrs = append(attrs, slog.Int64("token", event.Token))
+		}
+		if !event.Slot.IsZero() {
+			attrs = append(attrs, slog.Time("slot", event.Slot))
+		}
+		if event.State != "" {
+			attrs = append(attrs, slog.String("state", string(event.State)))
 		}
 		if event.Err != nil {
 			attrs = append(attrs, slog.Any("error", event.Err))
@@ -83,6 +100,14 @@ func message(event Event) string {
 		return "leader: claim failed, trying again"
 	case ResignFailed:
 		return "leader: release failed, trying again"
+	case SlotStarted:
+		return "leader: slot started"
+	case SlotFinished:
+		return "leader: slot " + string(event.State)
+	case SlotsMissed:
+		return "leader: slots missed"
+	case SlotRetry:
+		return "leader: look at the slots failed, trying again"
 	}
 	return "leader: " + string(event.Kind)
 }

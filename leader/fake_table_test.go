@@ -12,13 +12,14 @@ import (
 type table struct {
 	mu       sync.Mutex
 	rows     map[string]*db.LeaderLease
+	slots    map[slotKey]*db.LeaderSlot
 	locks    map[string]chan struct{} // rows that somebody has locked; closed when the lock goes
 	ahead    time.Duration            // of the database's clock to the monotonic one: how long all machines were suspended
 	takeover func(job, holder string) // called before a process begins a new term
 }
 
 func newTable() *table {
-	return &table{rows: make(map[string]*db.LeaderLease), locks: make(map[string]chan struct{})}
+	return &table{rows: make(map[string]*db.LeaderLease), slots: make(map[slotKey]*db.LeaderSlot), locks: make(map[string]chan struct{})}
 }
 
 func (tb *table) now() time.Time { return time.Now().Add(tb.ahead).Round(0) }

@@ -19,16 +19,17 @@ func (e *Elector) Run(ctx context.Context, job string, work func(context.Context
 		return errors.New("leader: run: work is nil, want a function")
 	}
 	for {
-		again, err := e.lead(ctx, job, work)
+		again, err := e.lead(ctx, job, nil, work)
 		if !again {
 			return err
 		}
 	}
 }
 
-// lead leads for one term. It reports whether the term was lost, and the work is to be done again.
-func (e *Elector) lead(ctx context.Context, job string, work func(context.Context, *Term) error) (again bool, err error) {
-	s, term, err := e.campaign(ctx, job)
+// lead leads for one term. It reports whether the term was lost, and the work is to be done again. Before each claim it asks wanted,
+// if that is not nil, and gives the campaign up with wanted's error.
+func (e *Elector) lead(ctx context.Context, job string, wanted func(context.Context) error, work func(context.Context, *Term) error) (again bool, err error) {
+	s, term, err := e.campaign(ctx, job, wanted)
 	if err != nil {
 		return false, err
 	}

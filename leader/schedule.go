@@ -1,0 +1,305 @@
+package leader
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/pgleader/pgleader/db"
+)
+
+// Schedule says when a job is to run: Next returns the first instant after the given one, or the zero time if there is none. It is given
+// times in UTC; a schedule that means local times converts them itself. Any cron library's schedule fits.
+type Schedule interface {
+	Next(after time.Time) time.Time
+}
+
+// CatchUp says what happens to slots that came due while the job was running or nobody led it.
+type CatchUp string
+
+// The ways to catch up. Slots that are not run are recorded as missed.
+const (
+	CatchUpLatest CatchUp = "latest" // run the latest of them
+	CatchUpAll    CatchUp = "all"    // run them all, oldest first
+	CatchUpSkip   CatchUp = "skip"   // run none
+)
+
+// Policy says what RunSchedule does with slots that don't go as planned. The zero value is ready to use.
+type Policy struct {
+	// Grace is how late a slot may start, by the database's clock. A slot that nobody could start in time is missed. Attempts
+	// after the first are not bound by it. Default 1 h.
+	Grace time.Duration
+
+	// CatchUp says which of the slots within Grace are run when several are due, or came due while the job was running or nobody led it.
+	// Default CatchUpLatest.
+	CatchUp CatchUp
+
+	// Attempts is how often a slot is started at most, if its leader crashes, loses its term or is shut down while it runs. Unless CatchUp is
+	// CatchUpAll, only the job's latest slot is started again. Default 3.
+	Attempts int
+
+	// RepeatFailed lets a slot whose work returned an error be started again too, up to Attempts, RetryEvery after another. Default no: the
+	// mails may have been sent before the error.
+	RepeatFailed bool
+
+	// Keep is how long decided slots are kept. The latest slot of a job is kept for ever. Default 90 days.
+	Keep time.Duration
+}
+
+func (p Policy) withDefaults() Policy {
+	if p.Grace == 0 {
+		p.Grace = time.Hour
+	}
+	if p.CatchUp == "" {
+		p.CatchUp = CatchUpLatest
+	}
+	if p.Attempts == 0 {
+		p.Attempts = 3
+	}
+	if p.Keep == 0 {
+		p.Keep = 90 * 24 * time.Hour
+	}
+	return p
+}
+
+const (
+	maxAttempts = 1000
+	maxSlotWait = 10 * time.Minute // between two looks at the database's clock
+	maxRecorded = 1000             // missed slots that are recorded at once, the latest ones
+	maxPruned   = 100              // slots that are deleted at once
+)
+
+func (p Policy) validate() error {
+	switch {
+	case p.Grace < 0:
+		return fmt.Errorf("%w: Policy.Grace is %v, want more than 0", ErrSchedule, p.Grace)
+	case p.Attempts < 1 || p.Attempts > maxAttempts:
+		return fmt.Errorf("%w: Policy.Attempts is %d, want 1 to %d", ErrSchedule, p.Attempts, maxAttempts)
+	case p.Keep < 0:
+		return fmt.Errorf("%w: Policy.Keep is %v, want more than 0", ErrSchedule, p.Keep)
+	case p.CatchUp != CatchUpLatest && p.CatchUp != CatchUpAll && p.CatchUp != CatchUpSkip:
+		return fmt.Errorf("%w: Policy.CatchUp is %q, want %q, %q or %q", ErrSchedule, p.CatchUp, CatchUpLatest, CatchUpAll, CatchUpSkip)
+	}
+	return nil
+}
+
+// RunSchedule runs work for every slot of the schedule, on one of the instances that call it with the same job: each slot is started once, by the
+// database's clock, and recorded. Call it on every instance, with the same schedule and policy. It returns when ctx ends, with its error, and
+// earlier only with ErrSchedule, ErrJobName, ErrNotMigrated, or for missing rights.
+//
+// One instance leads the job and runs its slots, one after another; when it dies, stalls or shuts down another one takes over, and runs the
+// slot again that was cut off. An error of work is recorded with the slot, and the schedule goes on. The context of work ends as it does
+// in Run, and so does a panic.
+//
+// Slots are followed from the newest one on record. A job without any starts from when its lease was last renewed, if it was led before, and else
+// from now. See Policy for slots that are late, missed, cut off or failed, and History for what became of each.
+func (e *Elector) RunSchedule(ctx context.Context, job string, schedule Schedule, policy Policy, work func(context.Context, *Slot) error) error {
+	policy = policy.withDefaults()
+	if err := policy.validate(); err != nil {
+		return err
+	}
+	if schedule == nil {
+		return fmt.Errorf("%w: it is nil", ErrSchedule)
+	}
+	if now := time.Now().UTC(); !schedule.Next(now).After(now) {
+		return fmt.Errorf("%w: it has no instant after %s", ErrSchedule, now.Format(time.RFC3339))
+	}
+	if err := checkJob(job); err != nil {
+		return err
+	}
+	r := &roster{elector: e, job: job, schedule: schedule, policy: policy, work: work}
+	if err := r.begin(ctx); err != nil {
+		return err
+	}
+	return e.Run(ctx, job, r.lead)
+}
+
+// A roster is one call of RunSchedule.
+type roster struct {
+	elector  *Elector
+	job      string
+	schedule Schedule
+	policy   Policy
+	work     func(context.Context, *Slot) error
+	since    time.Time // where to start a job that has no slots on record
+}
+
+// begin finds out where the job stands before this instance makes itself its leader.
+func (r *roster) begin(ctx context.Context) error {
+	for {
+		survey, err := ask(ctx, r.elector, r.survey)
+		if err == nil {
+			r.since = survey.Now
+			if led := survey.RenewedAt; led.Unix() != 0 && led.Before(survey.Now) {
+				r.since = led
+			}
+			return nil
+		}
+		if err := r.pause(ctx, err); err != nil {
+			return err
+		}
+	}
+}
+
+// pause waits after a failure, or returns it if waiting doesn't help.
+func (r *roster) pause(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return fmt.Errorf("leader: schedule of %q: %w", r.job, ctx.Err())
+	}
+	if hopeless(err) || !passing(err) {
+		return fmt.Errorf("leader: schedule of %q: %w", r.job, err)
+	}
+	r.elector.emit(Event{Kind: SlotRetry, Job: r.job, Holder: r.elector.holder, Err: err})
+	return sleep(ctx, r.elector.retryWait())
+}
+
+func (r *roster) survey(ctx context.Context, q db.Querier) (db.SurveySlotsRow, error) {
+	return q.SurveySlots(ctx, r.job)
+}
+
+// lead runs the slots for one term. It returns when ctx ends, which it does with the term.
+func (r *roster) lead(ctx context.Context, term *Term) error {
+	var idle time.Time // since when this process has led and done nothing, by the database's clock
+	for {
+		err := r.turn(ctx, term, &idle)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err != nil {
+			if err := r.pause(ctx, err); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// turn runs whatever is due, or waits for what comes next.
+func (r *roster) turn(ctx context.Context, term *Term, idle *time.Time) error {
+	survey, err := askTerm(ctx, term, r.survey)
+	if err != nil {
+		return err
+	}
+	now, from := survey.Now, r.since
+	if survey.Newest.Unix() != 0 {
+		from = survey.Newest
+	}
+	fresh := idle.IsZero() // the term is new, or a slot was run: until now nobody was there to start a slot in time
+	if fresh {
+		*idle = now
+	}
+	p, err := r.plan(from, now, *idle)
+	if err != nil {
+		return err
+	}
+	if fresh {
+		again, err := r.elector.abandonSlots(ctx, term, r.policy, r.restartable(from, now, len(p.run) > 0))
+		if err != nil {
+			return err
+		}
+		p.run = append(again, p.run...)
+	}
+	if err := r.miss(ctx, term, p.missed); err != nil {
+		return err
+	}
+	for _, at := range p.run {
+		*idle = time.Time{}
+		if err := r.start(ctx, term, at); err != nil || ctx.Err() != nil {
+			return err
+		}
+	}
+	if len(p.run) > 0 {
+		return r.prune(ctx, term)
+	}
+	return sleep(ctx, p.wait)
+}
+
+// restartable returns since when abandoned slots are started again: the newest slot only, and none if a later one is run instead.
+func (r *roster) restartable(newest, now time.Time, later bool) time.Time {
+	switch {
+	case r.policy.CatchUp == CatchUpAll:
+		return earlier(newest, now.Add(-r.policy.Grace))
+	case later:
+		return now
+	}
+	return newest
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// start runs one slot, and again after an error if the policy says so.
+func (r *roster) start(ctx context.Context, term *Term, at time.Time) error {
+	for {
+		s, err := r.elector.claimSlot(ctx, term, at, r.policy)
+		if s == nil || err != nil {
+			return err
+		}
+		decided, err := r.elector.workSlot(ctx, s, r.work)
+		switch {
+		case !decided:
+			return err
+		case err == nil || !r.policy.RepeatFailed || s.attempt >= r.policy.Attempts:
+			return nil // an error is on record with the slot
+		}
+		if err := sleep(ctx, r.elector.retryWait()); err != nil {
+			return err
+		}
+	}
+}
+
+// miss records missed slots, by their reason.
+func (r *roster) miss(ctx context.Context, term *Term, missed map[string][]time.Time) error {
+	e := r.elector
+	for why, slots := range missed {
+		text, err := json.Marshal(slots)
+		if err != nil {
+			return err
+		}
+		n, err := askTerm(ctx, term, func(ctx context.Context, q db.Querier) (int64, error) {
+			return q.MissSlots(ctx, db.MissSlotsParams{
+				JobName: r.job,
+				Holder:  e.holder,
+				Token:   term.token,
+				Slots:   string(text),
+				Error:   why,
+			})
+		})
+		if err != nil {
+			return err
+		}
+		if n > 0 {
+			e.emit(Event{
+				Kind: SlotsMissed, Job: r.job, Holder: e.holder, Token: term.token, Slot: slots[len(slots)-1],
+				Err: fmt.Errorf("%d missed: %s", n, why),
+			})
+		}
+	}
+	return nil
+}
+
+// prune deletes a bounded number of old slots.
+func (r *roster) prune(ctx context.Context, term *Term) error {
+	_, err := askTerm(ctx, term, func(ctx context.Context, q db.Querier) (int64, error) {
+		return q.PruneSlots(ctx, db.PruneSlotsParams{JobName: r.job, KeepSeconds: r.policy.Keep.Seconds(), MaxRows: maxPruned})
+	})
+	return err
+}
+
+// abandonSlots marks what older terms left running, and returns the slots since the given one that are to be started again.
+func (e *Elector) abandonSlots(ctx context.Context, term *Term, policy Policy, since time.Time) ([]time.Time, error) {
+	return askTerm(ctx, term, func(ctx context.Context, q db.Querier) ([]time.Time, error) {
+		return q.AbandonSlots(ctx, db.AbandonSlotsParams{
+			JobName:      term.job,
+			Holder:       e.holder,
+			Token:        term.token,
+			MaxAttempts:  int32(policy.Attempts), //nolint:gosec // validated
+			RepeatFailed: policy.RepeatFailed,
+			Since:        since,
+		})
+	})
+}
