@@ -88,6 +88,55 @@ func TestRunEndsWhileItWaitsToo(t *testing.T) {
 	terminate(t, cmd, errs)
 }
 
+// A report that is cut off in its middle is written by the next leader: one row a night, and a row for each night that is done.
+func TestNightlyReportIsWrittenOnceANightAlsoAfterACrash(t *testing.T) {
+	t.Parallel()
+	url := pgtest.NewEmptyURL(t)
+	first, stdout, errs := start(t, "nightly-report", url, "-crash", "2")
+	lines := bufio.NewScanner(stdout)
+	if !lines.Scan() || !lines.Scan() || !strings.HasPrefix(lines.Text(), "report ") {
+		t.Fatalf("got %q, want a report; %s", lines.Text(), errs)
+	}
+	second, secondOut, secondErrs := start(t, "nightly-report", url)
+	third, thirdOut, thirdErrs := start(t, "nightly-report", url)
+	reports := make(chan string, 1000)
+	for _, out := range []io.Reader{secondOut, thirdOut} {
+		lines := bufio.NewScanner(out)
+		if !lines.Scan() || !strings.HasPrefix(lines.Text(), "started ") {
+			t.Fatalf("got %q, want started; %s%s", lines.Text(), secondErrs, thirdErrs)
+		}
+		go func() {
+			for lines.Scan() {
+				reports <- lines.Text()
+			}
+		}()
+	}
+	for lines.Scan() && !strings.HasPrefix(lines.Text(), "crash ") {
+	}
+	_, night, ok := strings.Cut(lines.Text(), " ")
+	if err := first.Wait(); err == nil || !ok {
+		t.Fatalf("%q, exit %v; want a crash; %s", lines.Text(), err, errs)
+	}
+	if got, want := <-reports, "report "+night+" attempt 2"; got != want {
+		t.Errorf("the next report is %q, want %q", got, want)
+	}
+	for range 3 {
+		<-reports
+	}
+	terminate(t, second, secondErrs)
+	terminate(t, third, thirdErrs)
+
+	db := pgtest.Open(t, "pgx", url)
+	var rows, nights, done, both int
+	err := db.QueryRowContext(t.Context(), `
+		SELECT (SELECT count(*) FROM report), (SELECT count(DISTINCT night) FROM report),
+		       (SELECT count(*) FROM leader_slot WHERE state = 'done'),
+		       (SELECT count(*) FROM leader_slot JOIN report ON night = slot WHERE state = 'done')`).Scan(&rows, &nights, &done, &both)
+	if err != nil || rows < 5 || rows != nights || rows != done || rows != both {
+		t.Errorf("%d rows for %d nights, %d slots done, %d of them with a row (%v)", rows, nights, done, both, err)
+	}
+}
+
 // lead makes the test itself the leader until it ends.
 func lead(t *testing.T, url, job string) {
 	t.Helper()
@@ -122,7 +171,7 @@ func output(t *testing.T, name, url string) string {
 }
 
 // start builds an example and starts it.
-func start(t *testing.T, name, url string) (*exec.Cmd, io.Reader, *buffer) {
+func start(t *testing.T, name, url string, args ...string) (*exec.Cmd, io.Reader, *buffer) {
 	t.Helper()
 	binary := filepath.Join(t.TempDir(), name)
 	build := exec.CommandContext(t.Context(), "go", "build", "-o", binary, "./"+name)
@@ -131,7 +180,7 @@ func start(t *testing.T, name, url string) (*exec.Cmd, io.Reader, *buffer) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	t.Cleanup(cancel)
-	cmd := exec.CommandContext(ctx, binary)
+	cmd := exec.CommandContext(ctx, binary, args...)
 	cmd.Env = append(os.Environ(), "DATABASE_URL="+url)
 	errs := &buffer{}
 	cmd.Stderr = errs
