@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/pgleader/pgleader/db"
@@ -197,21 +198,30 @@ func (r *roster) turn(ctx context.Context, term *Term, idle *time.Time) error {
 		if err != nil {
 			return err
 		}
-		p.run = append(again, p.run...)
+		// Before anything newer is recorded: a slot that is cut off once more must still be the newest one then.
+		again = slices.DeleteFunc(again, func(at time.Time) bool { return at.After(now) })
+		if len(again) > 0 {
+			return r.startAll(ctx, term, again, idle)
+		}
 	}
 	if err := r.miss(ctx, term, p.missed); err != nil {
 		return err
 	}
-	for _, at := range p.run {
-		*idle = time.Time{}
+	if len(p.run) > 0 {
+		return r.startAll(ctx, term, p.run, idle)
+	}
+	return sleep(ctx, p.wait)
+}
+
+// startAll runs slots one after another, and then clears old ones away.
+func (r *roster) startAll(ctx context.Context, term *Term, slots []time.Time, idle *time.Time) error {
+	*idle = time.Time{}
+	for _, at := range slots {
 		if err := r.start(ctx, term, at); err != nil || ctx.Err() != nil {
 			return err
 		}
 	}
-	if len(p.run) > 0 {
-		return r.prune(ctx, term)
-	}
-	return sleep(ctx, p.wait)
+	return r.prune(ctx, term)
 }
 
 // restartable returns since when abandoned slots are started again: the newest slot only, and none if a later one is run instead.
