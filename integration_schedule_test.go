@@ -253,6 +253,12 @@ func TestScheduleRefusesWhatNeverComes(t *testing.T) {
 			t.Errorf("%s: %v, want ErrSchedule", name, err)
 		}
 	}
+	if err := e.RunSchedule(t.Context(), "job", every(time.Hour), leader.Policy{}, nil); err == nil {
+		t.Error("RunSchedule takes nil for work")
+	}
+	if _, err := e.RunSlot(t.Context(), "job", time.Now(), nil); err == nil {
+		t.Error("RunSlot takes nil for work")
+	}
 	if _, err := e.RunSlot(t.Context(), "job", time.Time{}, work); !errors.Is(err, leader.ErrSlotTime) {
 		t.Errorf("zero time: %v, want ErrSlotTime", err)
 	}

@@ -39,6 +39,8 @@ var (
 	errForbidden = errors.New("leader: the role may not use pgleader's tables: GRANT SELECT, INSERT, UPDATE ON leader_lease to it, " +
 		"and for slots SELECT, INSERT, UPDATE, DELETE ON leader_slot")
 
+	errNoWork = errors.New("leader: work is nil, want a function")
+
 	// errUnanswered marks a call that the driver had not returned when its time was over.
 	errUnanswered = errors.New("the database did not answer in time")
 )

@@ -75,3 +75,21 @@ func (r *roster) next(after time.Time) (time.Time, error) {
 	}
 	return at, nil
 }
+
+// restartable returns since when abandoned slots are started again: the newest slot only, and none if a later one is run instead.
+func (r *roster) restartable(newest, now time.Time, later bool) time.Time {
+	switch {
+	case r.policy.CatchUp == CatchUpAll:
+		return earlier(newest, now.Add(-r.policy.Grace))
+	case later:
+		return now
+	}
+	return newest
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}

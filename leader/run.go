@@ -16,7 +16,7 @@ import (
 // Two calls of Run for one job never work at once, not even in one process. Run returns the same errors as Campaign.
 func (e *Elector) Run(ctx context.Context, job string, work func(context.Context, *Term) error) error {
 	if work == nil {
-		return errors.New("leader: run: work is nil, want a function")
+		return errNoWork
 	}
 	for {
 		again, err := e.lead(ctx, job, nil, work)

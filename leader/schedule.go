@@ -100,6 +100,9 @@ func (e *Elector) RunSchedule(ctx context.Context, job string, schedule Schedule
 	if err := policy.validate(); err != nil {
 		return err
 	}
+	if work == nil {
+		return errNoWork
+	}
 	if schedule == nil {
 		return fmt.Errorf("%w: it is nil", ErrSchedule)
 	}
@@ -224,24 +227,6 @@ func (r *roster) startAll(ctx context.Context, term *Term, slots []time.Time, id
 	return r.prune(ctx, term)
 }
 
-// restartable returns since when abandoned slots are started again: the newest slot only, and none if a later one is run instead.
-func (r *roster) restartable(newest, now time.Time, later bool) time.Time {
-	switch {
-	case r.policy.CatchUp == CatchUpAll:
-		return earlier(newest, now.Add(-r.policy.Grace))
-	case later:
-		return now
-	}
-	return newest
-}
-
-func earlier(a, b time.Time) time.Time {
-	if b.Before(a) {
-		return b
-	}
-	return a
-}
-
 // start runs one slot, and again after an error if the policy says so.
 func (r *roster) start(ctx context.Context, term *Term, at time.Time) error {
 	for {
@@ -298,18 +283,4 @@ func (r *roster) prune(ctx context.Context, term *Term) error {
 		return q.PruneSlots(ctx, db.PruneSlotsParams{JobName: r.job, KeepSeconds: r.policy.Keep.Seconds(), MaxRows: maxPruned})
 	})
 	return err
-}
-
-// abandonSlots marks what older terms left running, and returns the slots since the given one that are to be started again.
-func (e *Elector) abandonSlots(ctx context.Context, term *Term, policy Policy, since time.Time) ([]time.Time, error) {
-	return askTerm(ctx, term, func(ctx context.Context, q db.Querier) ([]time.Time, error) {
-		return q.AbandonSlots(ctx, db.AbandonSlotsParams{
-			JobName:      term.job,
-			Holder:       e.holder,
-			Token:        term.token,
-			MaxAttempts:  int32(policy.Attempts), //nolint:gosec // validated
-			RepeatFailed: policy.RepeatFailed,
-			Since:        since,
-		})
-	})
 }

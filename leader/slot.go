@@ -92,6 +92,9 @@ func (e *Elector) RunSlot(ctx context.Context, job string, slot time.Time, work 
 	if err := checkJob(job); err != nil {
 		return false, err
 	}
+	if work == nil {
+		return false, errNoWork
+	}
 	at, err := slotTime(slot)
 	if err != nil {
 		return false, err
@@ -239,4 +242,18 @@ func (e *Elector) workSlot(ctx context.Context, s *Slot, work func(context.Conte
 		err = errors.New("leader: " + why)
 	}
 	return state != SlotAbandoned, err
+}
+
+// abandonSlots marks what older terms left running, and returns the slots since the given one that are to be started again.
+func (e *Elector) abandonSlots(ctx context.Context, term *Term, policy Policy, since time.Time) ([]time.Time, error) {
+	return askTerm(ctx, term, func(ctx context.Context, q db.Querier) ([]time.Time, error) {
+		return q.AbandonSlots(ctx, db.AbandonSlotsParams{
+			JobName:      term.job,
+			Holder:       e.holder,
+			Token:        term.token,
+			MaxAttempts:  int32(policy.Attempts), //nolint:gosec // validated
+			RepeatFailed: policy.RepeatFailed,
+			Since:        since,
+		})
+	})
 }
