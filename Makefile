@@ -3,6 +3,9 @@
 POSTGRES = go run ./internal/pgtest/with
 TOOL     = go tool -modfile=tools/go.mod
 
+# Its cache remembers absolute paths: shared between two checkouts, it reports files of the one that is gone.
+export GOLANGCI_LINT_CACHE = $(CURDIR)/.cache/golangci-lint
+
 .DEFAULT_GOAL := help
 .PHONY: help demo test generate verify lint fmt check
 
