@@ -16,7 +16,7 @@ WITH candidate AS (
            CASE
                WHEN l.holder = $1 AND l.token > $2::bigint AND l.expires_at > clock_timestamp()
                THEN l.token
-               ELSE l.token + 1
+               ELSE greatest(l.token, leader_token_floor()) + 1
            END AS next_token
     FROM leader_lease AS l
     WHERE l.job_name = $3
@@ -36,7 +36,7 @@ taken AS (
 ),
 created AS (
     INSERT INTO leader_lease (job_name, holder, token, acquired_at, renewed_at, expires_at)
-    SELECT $3, $1, 1, clock_timestamp(), clock_timestamp(),
+    SELECT $3, $1, greatest($2::bigint, leader_token_floor()) + 1, clock_timestamp(), clock_timestamp(),
            clock_timestamp() + make_interval(secs => $4::float8)
     WHERE NOT EXISTS (SELECT FROM leader_lease AS l WHERE l.job_name = $3)
     ON CONFLICT DO NOTHING
@@ -104,6 +104,56 @@ func (q *Queries) AcquireLease(ctx context.Context, arg AcquireLeaseParams) (Acq
 	var i AcquireLeaseRow
 	err := row.Scan(
 		&i.Acquired,
+		&i.JobName,
+		&i.Holder,
+		&i.Token,
+		&i.AcquiredAt,
+		&i.RenewedAt,
+		&i.ExpiresAt,
+		&i.TimeLeft,
+	)
+	return i, err
+}
+
+const dismissLease = `-- name: DismissLease :one
+WITH old AS (
+    SELECT l.job_name, l.holder, l.token, l.acquired_at, l.renewed_at, l.expires_at
+    FROM leader_lease AS l
+    WHERE l.job_name = $2
+      AND l.expires_at > clock_timestamp()
+    FOR UPDATE
+)
+UPDATE leader_lease AS l
+SET holder = $1,
+    token  = o.token + 1
+FROM old AS o
+WHERE l.job_name = o.job_name
+RETURNING o.job_name, o.holder, o.token, o.acquired_at, o.renewed_at, o.expires_at,
+          extract(epoch FROM o.expires_at - clock_timestamp())::float8 AS time_left
+`
+
+type DismissLeaseParams struct {
+	DismissedBy string
+	JobName     string
+}
+
+type DismissLeaseRow struct {
+	JobName    string
+	Holder     string
+	Token      int64
+	AcquiredAt time.Time
+	RenewedAt  time.Time
+	ExpiresAt  time.Time
+	TimeLeft   float64
+}
+
+// DismissLease takes the job's live lease away from its holder, in the name of whoever asks, and returns the lease as it was. The holder's next
+// renewal matches no row. Nobody else can have the lease before it would have expired: until then the old holder may believe in its
+// term. No row (sql.ErrNoRows) means that nobody leads the job. It waits for guarded transactions.
+func (q *Queries) DismissLease(ctx context.Context, arg DismissLeaseParams) (DismissLeaseRow, error) {
+	row := q.db.QueryRowContext(ctx, dismissLease, arg.DismissedBy, arg.JobName)
+	var i DismissLeaseRow
+	err := row.Scan(
 		&i.JobName,
 		&i.Holder,
 		&i.Token,

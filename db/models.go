@@ -31,7 +31,7 @@ type LeaderSlot struct {
 	JobName string
 	// When it was to run: an instant of the schedule.
 	Slot time.Time
-	// running; done; failed: the work returned an error; abandoned: its term ended before it did; missed: nobody could run it in time.
+	// running; done; failed: the work returned an error; abandoned: its term ended before it did; missed: nobody could run it in time; requested: to be run again, on request.
 	State string
 	// How often it was started, 0 if it was missed. A greater number than 1 is a run again after a crash, or on request.
 	Attempt int32

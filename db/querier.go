@@ -10,9 +10,9 @@ import (
 )
 
 type Querier interface {
-	// AbandonSlots marks the job's slots that older terms left running as abandoned, and returns the slots since the given one that may be
-	// started again, oldest first: those abandoned, and with repeat_failed those that failed, with fewer than max_attempts. It writes
-	// nothing unless the caller's term is live.
+	// AbandonSlots marks the job's slots that older terms left running as abandoned, and returns the slots that may be started
+	// again, oldest first: those requested, and since the given one those abandoned, and with repeat_failed those that failed, with fewer
+	// than max_attempts. It writes nothing unless the caller's term is live.
 	AbandonSlots(ctx context.Context, arg AbandonSlotsParams) ([]time.Time, error)
 	// AcquireLease takes the job's lease for holder if it is free (never held, expired or released), in one statement, and
 	// answers in any case with the lease as it now is. Acquired says whether holder has it.
@@ -32,11 +32,15 @@ type Querier interface {
 	// slot is not decided. Claimed says whether the caller is to run it; the other columns describe the slot as it now is.
 	//
 	// A slot that was not started, was abandoned, or is left running by an older term may be started while it has had fewer than
-	// max_attempts; so may one that failed, if repeat_failed. Asking again after a lost answer is safe: a slot that runs under the
+	// max_attempts; so may one that failed, if repeat_failed. One that somebody requested may be started in any case. Asking again after a lost answer is safe: a slot that runs under the
 	// caller's own token is claimed already.
 	//
 	// No row (sql.ErrNoRows) means that the slot has no row and was not started: its time has not come, or the term is over.
 	ClaimSlot(ctx context.Context, arg ClaimSlotParams) (ClaimSlotRow, error)
+	// DismissLease takes the job's live lease away from its holder, in the name of whoever asks, and returns the lease as it was. The holder's next
+	// renewal matches no row. Nobody else can have the lease before it would have expired: until then the old holder may believe in its
+	// term. No row (sql.ErrNoRows) means that nobody leads the job. It waits for guarded transactions.
+	DismissLease(ctx context.Context, arg DismissLeaseParams) (DismissLeaseRow, error)
 	// FinishSlot decides a running slot under exactly the term that started it, and returns its attempt. No row (sql.ErrNoRows) means that
 	// it is not running under this term any more: it was finished already, or a successor has taken it over.
 	FinishSlot(ctx context.Context, arg FinishSlotParams) (int32, error)
@@ -66,7 +70,7 @@ type Querier interface {
 	// many it recorded. It writes nothing unless the term is live.
 	MissSlots(ctx context.Context, arg MissSlotsParams) (int64, error)
 	// PruneSlots deletes at most max_rows decided slots of the job that are older than keep_seconds, and returns how many it deleted. It never
-	// deletes a running slot, nor the newest slot of the job, which tells where the schedule stands.
+	// deletes a running or requested slot, nor the newest slot of the job, which tells where the schedule stands.
 	PruneSlots(ctx context.Context, arg PruneSlotsParams) (int64, error)
 	// ReadSlot returns the state of one slot and the database's time. Always one row: State is empty if nobody has started the slot, nor
 	// recorded it as missed.
@@ -85,8 +89,11 @@ type Querier interface {
 	// Locked rows are skipped, so that one lock in a psql session costs at most one term, not all of the process. They are looked up
 	// only if there are any. NOT IN, because it is hashed whatever the planner expects of a JSON text; a join here is quadratic.
 	RenewLeases(ctx context.Context, arg RenewLeasesParams) ([]RenewLeasesRow, error)
-	// SurveySlots tells where a job stands: the database's time, the newest slot that has a row, and when its lease was last
-	// renewed. The latter two are 1970-01-01 00:00:00 UTC if there are none. Always one row.
+	// RequestSlot marks a decided slot to be started again by whoever leads the job next, or runs that slot, and returns 1. 0 means that the slot
+	// has no row or is running.
+	RequestSlot(ctx context.Context, arg RequestSlotParams) (int64, error)
+	// SurveySlots tells where a job stands: the database's time, the newest slot that has a row, whether a slot is requested, and when the
+	// job's lease was last renewed. The two times are 1970-01-01 00:00:00 UTC if there are none. Always one row.
 	SurveySlots(ctx context.Context, jobName string) (SurveySlotsRow, error)
 }
 

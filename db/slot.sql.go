@@ -35,9 +35,10 @@ SELECT s.slot
 FROM leader_slot AS s
 LEFT JOIN abandoned AS a ON a.slot = s.slot
 WHERE s.job_name = $1
-  AND (s.state = 'abandoned' OR a.slot IS NOT NULL OR (s.state = 'failed' AND $2::boolean))
-  AND s.attempt < $3::integer
-  AND s.slot >= $4
+  AND (s.state = 'requested'
+       OR ((s.state = 'abandoned' OR a.slot IS NOT NULL OR (s.state = 'failed' AND $2::boolean))
+           AND s.attempt < $3::integer
+           AND s.slot >= $4))
 ORDER BY s.slot
 `
 
@@ -50,9 +51,9 @@ type AbandonSlotsParams struct {
 	Token        int64
 }
 
-// AbandonSlots marks the job's slots that older terms left running as abandoned, and returns the slots since the given one that may be
-// started again, oldest first: those abandoned, and with repeat_failed those that failed, with fewer than max_attempts. It writes
-// nothing unless the caller's term is live.
+// AbandonSlots marks the job's slots that older terms left running as abandoned, and returns the slots that may be started
+// again, oldest first: those requested, and since the given one those abandoned, and with repeat_failed those that failed, with fewer
+// than max_attempts. It writes nothing unless the caller's term is live.
 func (q *Queries) AbandonSlots(ctx context.Context, arg AbandonSlotsParams) ([]time.Time, error) {
 	rows, err := q.db.QueryContext(ctx, abandonSlots,
 		arg.JobName,
@@ -107,6 +108,7 @@ claimed AS (
         finished_at = NULL,
         error       = ''
     WHERE (s.state = 'running' AND s.token = excluded.token)
+       OR s.state = 'requested'
        OR (s.attempt < $5::integer
            AND (s.state = 'abandoned'
                 OR (s.state = 'running' AND s.token < excluded.token)
@@ -153,7 +155,7 @@ type ClaimSlotRow struct {
 // slot is not decided. Claimed says whether the caller is to run it; the other columns describe the slot as it now is.
 //
 // A slot that was not started, was abandoned, or is left running by an older term may be started while it has had fewer than
-// max_attempts; so may one that failed, if repeat_failed. Asking again after a lost answer is safe: a slot that runs under the
+// max_attempts; so may one that failed, if repeat_failed. One that somebody requested may be started in any case. Asking again after a lost answer is safe: a slot that runs under the
 // caller's own token is claimed already.
 //
 // No row (sql.ErrNoRows) means that the slot has no row and was not started: its time has not come, or the term is over.
@@ -311,13 +313,13 @@ WHERE s.job_name = $1
       SELECT o.slot
       FROM leader_slot AS o
       WHERE o.job_name = $1
-        AND o.state <> 'running'
+        AND o.state NOT IN ('running', 'requested')
         AND o.slot < clock_timestamp() - make_interval(secs => $2::float8)
         AND o.slot < (SELECT max(n.slot) FROM leader_slot AS n WHERE n.job_name = $1)
       ORDER BY o.slot
       LIMIT $3
   )
-  AND s.state <> 'running'
+  AND s.state NOT IN ('running', 'requested')
 `
 
 type PruneSlotsParams struct {
@@ -327,7 +329,7 @@ type PruneSlotsParams struct {
 }
 
 // PruneSlots deletes at most max_rows decided slots of the job that are older than keep_seconds, and returns how many it deleted. It never
-// deletes a running slot, nor the newest slot of the job, which tells where the schedule stands.
+// deletes a running or requested slot, nor the newest slot of the job, which tells where the schedule stands.
 func (q *Queries) PruneSlots(ctx context.Context, arg PruneSlotsParams) (int64, error) {
 	result, err := q.db.ExecContext(ctx, pruneSlots, arg.JobName, arg.KeepSeconds, arg.MaxRows)
 	if err != nil {
@@ -372,23 +374,56 @@ func (q *Queries) ReadSlot(ctx context.Context, arg ReadSlotParams) (ReadSlotRow
 	return i, err
 }
 
+const requestSlot = `-- name: RequestSlot :execrows
+UPDATE leader_slot
+SET state       = 'requested',
+    finished_at = NULL,
+    error       = $1
+WHERE job_name = $2
+  AND slot = $3
+  AND state <> 'running'
+`
+
+type RequestSlotParams struct {
+	Error   string
+	JobName string
+	Slot    time.Time
+}
+
+// RequestSlot marks a decided slot to be started again by whoever leads the job next, or runs that slot, and returns 1. 0 means that the slot
+// has no row or is running.
+func (q *Queries) RequestSlot(ctx context.Context, arg RequestSlotParams) (int64, error) {
+	result, err := q.db.ExecContext(ctx, requestSlot, arg.Error, arg.JobName, arg.Slot)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
+}
+
 const surveySlots = `-- name: SurveySlots :one
 SELECT clock_timestamp()::timestamptz AS now,
        coalesce((SELECT max(s.slot) FROM leader_slot AS s WHERE s.job_name = $1), to_timestamp(0))::timestamptz AS newest,
+       EXISTS (SELECT FROM leader_slot AS s WHERE s.job_name = $1 AND s.state = 'requested') AS requested,
        coalesce((SELECT l.renewed_at FROM leader_lease AS l WHERE l.job_name = $1), to_timestamp(0))::timestamptz AS renewed_at
 `
 
 type SurveySlotsRow struct {
 	Now       time.Time
 	Newest    time.Time
+	Requested bool
 	RenewedAt time.Time
 }
 
-// SurveySlots tells where a job stands: the database's time, the newest slot that has a row, and when its lease was last
-// renewed. The latter two are 1970-01-01 00:00:00 UTC if there are none. Always one row.
+// SurveySlots tells where a job stands: the database's time, the newest slot that has a row, whether a slot is requested, and when the
+// job's lease was last renewed. The two times are 1970-01-01 00:00:00 UTC if there are none. Always one row.
 func (q *Queries) SurveySlots(ctx context.Context, jobName string) (SurveySlotsRow, error) {
 	row := q.db.QueryRowContext(ctx, surveySlots, jobName)
 	var i SurveySlotsRow
-	err := row.Scan(&i.Now, &i.Newest, &i.RenewedAt)
+	err := row.Scan(
+		&i.Now,
+		&i.Newest,
+		&i.Requested,
+		&i.RenewedAt,
+	)
 	return i, err
 }

@@ -47,6 +47,11 @@ type Config struct {
 	// At least 10 ms. Default TTL/3, at most 1.5 s.
 	RetryEvery time.Duration
 
+	// StopWithin is how long work may need to stop: every term ends so much earlier than it would have to, so that what its context's end sets
+	// going, such as a process that is asked to end and then killed, is over too before a successor can lead. It takes from the time that
+	// failing renewals have: RenewEvery + TTL/3 + TTL/10 + StopWithin must fit in the TTL. Default 0.
+	StopWithin time.Duration
+
 	// Logger gets one line for each event, with the attributes job, holder and token. Default slog.Default().
 	Logger *slog.Logger
 
@@ -62,7 +67,7 @@ type timing struct {
 	renewEvery time.Duration
 	retryEvery time.Duration
 	callLimit  time.Duration // how long one call to the database may take
-	margin     time.Duration // by how much a term ends before its lease
+	margin     time.Duration // by how much a term ends before its lease: a reserve for clocks, and Config.StopWithin
 	retryPause time.Duration // between a failed renewal and the next try
 	wallCheck  time.Duration // how often the wall clock is compared while terms are held
 }
@@ -82,16 +87,20 @@ func (c Config) timing() (timing, error) {
 		t.retryEvery = min(t.ttl/3, 1500*time.Millisecond)
 	}
 	t.callLimit = t.ttl / 3
-	t.margin = t.ttl / 10
+	reserve := t.ttl / 10
+	if c.StopWithin < 0 || c.StopWithin > t.ttl-t.callLimit-reserve {
+		return t, fmt.Errorf("%w: StopWithin is %v, want 0 to %v at TTL %v, minus RenewEvery", ErrConfig, c.StopWithin, t.ttl-t.callLimit-reserve, t.ttl)
+	}
+	t.margin = reserve + c.StopWithin
 	t.retryPause = max(minInterval, min(t.renewEvery/10, time.Second))
-	t.wallCheck = min(t.margin/2, time.Second)
+	t.wallCheck = min(reserve/2, time.Second)
 
 	if t.renewEvery < minInterval {
 		return t, fmt.Errorf("%w: RenewEvery is %v, want at least %v", ErrConfig, t.renewEvery, minInterval)
 	}
 	if t.renewEvery > t.ttl-t.callLimit-t.margin { // a sum could overflow
-		return t, fmt.Errorf("%w: RenewEvery %v + %v for one renewal (TTL/3) + %v of margin (TTL/10) do not fit in TTL %v: "+
-			"set RenewEvery to %v or less, or leave it 0", ErrConfig, t.renewEvery, t.callLimit, t.margin, t.ttl, t.ttl-t.callLimit-t.margin)
+		return t, fmt.Errorf("%w: RenewEvery %v + %v for one renewal (TTL/3) + %v of margin (TTL/10) + StopWithin %v do not fit in TTL %v: "+
+			"raise TTL, or set RenewEvery to %v or less", ErrConfig, t.renewEvery, t.callLimit, reserve, c.StopWithin, t.ttl, t.ttl-t.callLimit-t.margin)
 	}
 	if t.retryEvery < minInterval || t.retryEvery > MaxTTL {
 		return t, fmt.Errorf("%w: RetryEvery is %v, want %v to %v", ErrConfig, t.retryEvery, minInterval, MaxTTL)

@@ -30,7 +30,13 @@ var (
 	// ErrSlotDecided says that Slot.Complete came too late: the slot is finished already.
 	ErrSlotDecided = errors.New("leader: the slot is decided")
 
-	// ErrSlotTime says that RunSlot was given the zero time, or one outside the years 1970 to 9999.
+	// ErrNotLed says that Dismiss found nobody who leads the job.
+	ErrNotLed = errors.New("leader: nobody leads the job")
+
+	// ErrNoSlot says that Rerun found no record of the slot, or found it running.
+	ErrNoSlot = errors.New("leader: the slot is not on record, or it is running")
+
+	// ErrSlotTime says that RunSlot or Rerun was given the zero time, or one outside the years 1970 to 9999.
 	ErrSlotTime = errors.New("leader: invalid slot time")
 
 	// ErrSchedule says that RunSchedule was given a schedule that never comes, or a policy that cannot be kept.

@@ -22,6 +22,7 @@ const (
 	renewOne  = "renew one"
 	renewMany = "renew many"
 	release   = "release"
+	dismiss   = "dismiss"
 )
 
 // A statement is one that a process has sent.
@@ -202,7 +203,7 @@ func (p *path) AcquireLease(ctx context.Context, arg db.AcquireLeaseParams) (db.
 		switch {
 		case row == nil:
 			tb.begin(arg.JobName, arg.Holder)
-			row = &db.LeaderLease{JobName: arg.JobName, Token: 1, AcquiredAt: now}
+			row = &db.LeaderLease{JobName: arg.JobName, Token: arg.KnownToken + 1, AcquiredAt: now}
 			tb.rows[arg.JobName] = row
 			acquired = true
 		case tb.locks[arg.JobName] != nil: // SKIP LOCKED
@@ -221,6 +222,21 @@ func (p *path) AcquireLease(ctx context.Context, arg db.AcquireLeaseParams) (db.
 			AcquiredAt: row.AcquiredAt, RenewedAt: row.RenewedAt, ExpiresAt: row.ExpiresAt, TimeLeft: row.ExpiresAt.Sub(now).Seconds(),
 		}
 		return answer, nil
+	})
+}
+
+func (p *path) DismissLease(ctx context.Context, arg db.DismissLeaseParams) (db.DismissLeaseRow, error) {
+	return sendLocked(ctx, p, dismiss, arg.JobName, func(tb *table) (db.DismissLeaseRow, error) {
+		row := tb.rows[arg.JobName]
+		if row == nil || !row.ExpiresAt.After(tb.now()) {
+			return db.DismissLeaseRow{}, sql.ErrNoRows
+		}
+		old := db.DismissLeaseRow{
+			JobName: row.JobName, Holder: row.Holder, Token: row.Token, AcquiredAt: row.AcquiredAt,
+			RenewedAt: row.RenewedAt, ExpiresAt: row.ExpiresAt, TimeLeft: row.ExpiresAt.Sub(tb.now()).Seconds(),
+		}
+		row.Holder, row.Token = arg.DismissedBy, row.Token+1
+		return old, nil
 	})
 }
 

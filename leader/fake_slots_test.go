@@ -14,14 +14,15 @@ import (
 
 // The kinds of statements about slots.
 const (
-	survey  = "survey"
-	readS   = "read slot"
-	abandon = "abandon"
-	claimS  = "claim slot"
-	finishS = "finish slot"
-	missS   = "miss slots"
-	prune   = "prune"
-	history = "history"
+	survey   = "survey"
+	readS    = "read slot"
+	abandon  = "abandon"
+	claimS   = "claim slot"
+	finishS  = "finish slot"
+	requestS = "request slot"
+	missS    = "miss slots"
+	prune    = "prune"
+	history  = "history"
 )
 
 // A slotKey is the primary key of the slot table. Slots are instants in UTC, so that they compare.
@@ -54,6 +55,9 @@ func (p *path) SurveySlots(ctx context.Context, job string) (db.SurveySlotsRow, 
 		if slots := tb.jobSlots(job); len(slots) > 0 {
 			row.Newest = slots[len(slots)-1].Slot
 		}
+		for _, slot := range tb.jobSlots(job) {
+			row.Requested = row.Requested || slot.State == string(SlotRequested)
+		}
 		if lease := tb.rows[job]; lease != nil {
 			row.RenewedAt = lease.RenewedAt
 		}
@@ -81,7 +85,8 @@ func (p *path) AbandonSlots(ctx context.Context, arg db.AbandonSlotsParams) ([]t
 				row.Error = "the term of " + row.Holder + " ended before the work did"
 			}
 			restartable := row.State == string(SlotAbandoned) || row.State == string(SlotFailed) && arg.RepeatFailed
-			if restartable && row.Attempt < arg.MaxAttempts && !row.Slot.Before(arg.Since) {
+			restartable = restartable && row.Attempt < arg.MaxAttempts && !row.Slot.Before(arg.Since)
+			if restartable || row.State == string(SlotRequested) {
 				again = append(again, row.Slot)
 			}
 		}
@@ -102,7 +107,7 @@ func (p *path) ClaimSlot(ctx context.Context, arg db.ClaimSlotParams) (db.ClaimS
 		case row.State == string(SlotRunning) && row.Token == arg.Token: // asked again
 			return claimedRow(row, true), nil
 		default:
-			claimed = row.Attempt < arg.MaxAttempts && (row.State == string(SlotAbandoned) ||
+			claimed = row.State == string(SlotRequested) || row.Attempt < arg.MaxAttempts && (row.State == string(SlotAbandoned) ||
 				row.State == string(SlotRunning) && row.Token < arg.Token || row.State == string(SlotFailed) && arg.RepeatFailed)
 		}
 		if claimed {
@@ -128,6 +133,17 @@ func (p *path) FinishSlot(ctx context.Context, arg db.FinishSlotParams) (int32, 
 		}
 		row.State, row.Error, row.FinishedAt = arg.State, arg.Error, sql.NullTime{Time: tb.now(), Valid: true}
 		return row.Attempt, nil
+	})
+}
+
+func (p *path) RequestSlot(ctx context.Context, arg db.RequestSlotParams) (int64, error) {
+	return sendLocked(ctx, p, requestS, arg.JobName, func(tb *table) (int64, error) {
+		row := tb.slots[slotKey{arg.JobName, arg.Slot.UTC()}]
+		if row == nil || row.State == string(SlotRunning) {
+			return 0, nil
+		}
+		row.State, row.Error, row.FinishedAt = string(SlotRequested), arg.Error, sql.NullTime{}
+		return 1, nil
 	})
 }
 
@@ -159,7 +175,7 @@ func (p *path) PruneSlots(ctx context.Context, arg db.PruneSlotsParams) (int64, 
 		old := tb.now().Add(-ttlOf(arg.KeepSeconds))
 		n := int64(0)
 		for i, row := range slots {
-			if i < len(slots)-1 && row.State != string(SlotRunning) && row.Slot.Before(old) && n < int64(arg.MaxRows) {
+			if i < len(slots)-1 && row.State != string(SlotRunning) && row.State != string(SlotRequested) && row.Slot.Before(old) && n < int64(arg.MaxRows) {
 				delete(tb.slots, slotKey{row.JobName, row.Slot})
 				n++
 			}

@@ -9,13 +9,14 @@ import (
 type plan struct {
 	run    []time.Time            // to be started now, oldest first
 	missed map[string][]time.Time // to be recorded as missed, by the reason
+	next   time.Time              // the first slot after now, zero if there is none
 	wait   time.Duration          // until the next slot, or until the database's clock should be asked again
 }
 
 // plan sorts the slots after from, up to now. Slots up to idle came due while nobody was there to start them.
 func (r *roster) plan(from, now, idle time.Time) (plan, error) {
 	due, next, err := r.due(from, now)
-	p := plan{missed: make(map[string][]time.Time), wait: maxSlotWait}
+	p := plan{missed: make(map[string][]time.Time), next: next, wait: maxSlotWait}
 	if err != nil {
 		return p, err
 	}

@@ -33,6 +33,11 @@ func (e *Elector) lead(ctx context.Context, job string, wanted func(context.Cont
 	if err != nil {
 		return false, err
 	}
+	return e.serve(ctx, s, term, work)
+}
+
+// serve works under a term, and gives up the term and the seat.
+func (e *Elector) serve(ctx context.Context, s *seat, term *Term, work func(context.Context, *Term) error) (again bool, err error) {
 	e.mu.Lock()
 	s.working = true
 	s.notify()

@@ -96,30 +96,17 @@ func (p Policy) validate() error {
 // Slots are followed from the newest one on record. A job without any starts from when its lease was last renewed, if it was led before, and else
 // from now. See Policy for slots that are late, missed, cut off or failed, and History for what became of each.
 func (e *Elector) RunSchedule(ctx context.Context, job string, schedule Schedule, policy Policy, work func(context.Context, *Slot) error) error {
-	policy = policy.withDefaults()
-	if err := policy.validate(); err != nil {
+	r, err := e.roster(job, schedule, policy, work)
+	if err != nil {
 		return err
 	}
-	if work == nil {
-		return errNoWork
-	}
-	if schedule == nil {
-		return fmt.Errorf("%w: it is nil", ErrSchedule)
-	}
-	if now := time.Now().UTC(); !schedule.Next(now).After(now) {
-		return fmt.Errorf("%w: it has no instant after %s", ErrSchedule, now.Format(time.RFC3339))
-	}
-	if err := checkJob(job); err != nil {
-		return err
-	}
-	r := &roster{elector: e, job: job, schedule: schedule, policy: policy, work: work}
 	if err := r.begin(ctx); err != nil {
 		return err
 	}
 	return e.Run(ctx, job, r.lead)
 }
 
-// A roster is one call of RunSchedule.
+// A roster is one call of RunSchedule or RunDue.
 type roster struct {
 	elector  *Elector
 	job      string
@@ -127,6 +114,30 @@ type roster struct {
 	policy   Policy
 	work     func(context.Context, *Slot) error
 	since    time.Time // where to start a job that has no slots on record
+
+	found   Due   // what this call has found and done
+	failure error // of the last slot that it ran
+}
+
+// roster checks the arguments of RunSchedule and RunDue.
+func (e *Elector) roster(job string, schedule Schedule, policy Policy, work func(context.Context, *Slot) error) (*roster, error) {
+	policy = policy.withDefaults()
+	if err := policy.validate(); err != nil {
+		return nil, err
+	}
+	if work == nil {
+		return nil, errNoWork
+	}
+	if schedule == nil {
+		return nil, fmt.Errorf("%w: it is nil", ErrSchedule)
+	}
+	if now := time.Now().UTC(); !schedule.Next(now).After(now) {
+		return nil, fmt.Errorf("%w: it has no instant after %s", ErrSchedule, now.Format(time.RFC3339))
+	}
+	if err := checkJob(job); err != nil {
+		return nil, err
+	}
+	return &roster{elector: e, job: job, schedule: schedule, policy: policy, work: work}, nil
 }
 
 // begin finds out where the job stands before this instance makes itself its leader.
@@ -135,6 +146,7 @@ func (r *roster) begin(ctx context.Context) error {
 		survey, err := ask(ctx, r.elector, r.survey)
 		if err == nil {
 			r.since = survey.Now
+			r.found.saw(survey, time.Time{})
 			if led := survey.RenewedAt; led.Unix() != 0 && led.Before(survey.Now) {
 				r.since = led
 			}
@@ -166,7 +178,10 @@ func (r *roster) survey(ctx context.Context, q db.Querier) (db.SurveySlotsRow, e
 func (r *roster) lead(ctx context.Context, term *Term) error {
 	var idle time.Time // since when this process has led and done nothing, by the database's clock
 	for {
-		err := r.turn(ctx, term, &idle)
+		wait, err := r.turn(ctx, term, &idle)
+		if err == nil && wait > 0 {
+			err = sleep(ctx, wait)
+		}
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -178,42 +193,48 @@ func (r *roster) lead(ctx context.Context, term *Term) error {
 	}
 }
 
-// turn runs whatever is due, or waits for what comes next.
-func (r *roster) turn(ctx context.Context, term *Term, idle *time.Time) error {
+// turn runs whatever is due. If nothing is, it returns how long to wait for what comes next.
+func (r *roster) turn(ctx context.Context, term *Term, idle *time.Time) (wait time.Duration, err error) {
 	survey, err := askTerm(ctx, term, r.survey)
 	if err != nil {
-		return err
+		return 0, err
 	}
-	now, from := survey.Now, r.since
-	if survey.Newest.Unix() != 0 {
-		from = survey.Newest
-	}
+	now, from := survey.Now, r.from(survey)
 	fresh := idle.IsZero() // the term is new, or a slot was run: until now nobody was there to start a slot in time
 	if fresh {
 		*idle = now
 	}
 	p, err := r.plan(from, now, *idle)
 	if err != nil {
-		return err
+		return 0, err
 	}
-	if fresh {
+	r.found.saw(survey, p.next)
+	if fresh || survey.Requested {
 		again, err := r.elector.abandonSlots(ctx, term, r.policy, r.restartable(from, now, len(p.run) > 0))
 		if err != nil {
-			return err
+			return 0, err
 		}
 		// Before anything newer is recorded: a slot that is cut off once more must still be the newest one then.
 		again = slices.DeleteFunc(again, func(at time.Time) bool { return at.After(now) })
 		if len(again) > 0 {
-			return r.startAll(ctx, term, again, idle)
+			return 0, r.startAll(ctx, term, again, idle)
 		}
 	}
 	if err := r.miss(ctx, term, p.missed); err != nil {
-		return err
+		return 0, err
 	}
 	if len(p.run) > 0 {
-		return r.startAll(ctx, term, p.run, idle)
+		return 0, r.startAll(ctx, term, p.run, idle)
 	}
-	return sleep(ctx, p.wait)
+	return p.wait, nil
+}
+
+// from returns the slot after which the schedule is to be followed.
+func (r *roster) from(survey db.SurveySlotsRow) time.Time {
+	if survey.Newest.Unix() != 0 {
+		return survey.Newest
+	}
+	return r.since
 }
 
 // startAll runs slots one after another, and then clears old ones away.
@@ -235,6 +256,10 @@ func (r *roster) start(ctx context.Context, term *Term, at time.Time) error {
 			return err
 		}
 		decided, err := r.elector.workSlot(ctx, s, r.work)
+		if decided {
+			r.found.Ran++
+			r.failure = err
+		}
 		switch {
 		case !decided:
 			return err

@@ -11,7 +11,8 @@ import (
 	"github.com/pgleader/pgleader/db"
 )
 
-// SlotState says what became of a slot. Done, failed and missed are final; an abandoned slot is run again while its policy allows.
+// SlotState says what became of a slot. Done, failed and missed are final, unless somebody asks for another run; an abandoned slot is run
+// again while its policy allows.
 type SlotState string
 
 // The states of a slot.
@@ -21,6 +22,7 @@ const (
 	SlotFailed    SlotState = "failed"    // its work returned an error
 	SlotAbandoned SlotState = "abandoned" // its term ended, or its process was shut down, before its work had finished
 	SlotMissed    SlotState = "missed"    // nobody could start it in time, or a later one was run in its place
+	SlotRequested SlotState = "requested" // it was decided, and is to be run again: see Elector.Rerun
 )
 
 // Slot is one scheduled occurrence of a job, while its work runs.
@@ -168,7 +170,7 @@ func decided(state SlotState, attempt int32, policy Policy) bool {
 		return !policy.RepeatFailed || int(attempt) >= policy.Attempts
 	case SlotAbandoned:
 		return int(attempt) >= policy.Attempts
-	case SlotRunning:
+	case SlotRunning, SlotRequested:
 	}
 	return false
 }

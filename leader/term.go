@@ -48,6 +48,14 @@ func (t *Term) Job() string { return t.job }
 // whatever the work writes, and have the receiver refuse a smaller one than it has seen.
 func (t *Term) Token() int64 { return t.token }
 
+// Until returns when the term ends if no renewal succeeds any more, by the clocks of this process. Each renewal moves it. It is
+// in the past if the term is over.
+func (t *Term) Until() time.Time {
+	t.elector.mu.Lock()
+	defer t.elector.mu.Unlock()
+	return t.trust.mono
+}
+
 // Guard makes sure, for the rest of tx, that nobody else begins to lead the job: a takeover waits until tx has ended, while
 // this term's renewals pass. Begin the transaction after the election, call Guard first in it, and roll back on an error.
 //

@@ -32,3 +32,19 @@ COMMENT ON COLUMN leader_lease.renewed_at IS
     'When the holder last proved that it is alive, by the database clock.';
 COMMENT ON COLUMN leader_lease.expires_at IS
     'Until when nobody else may lead, by the database clock. In the past: the job is free (released at that time, or expired).';
+
+-- A standby that is promoted may never have heard of the last terms. Its timeline is a new one, and greater; tokens that start there with
+-- the timeline in their upper 32 bits are greater than whatever was lost. The names are looked up when the function runs, so that a compatible database that lacks them
+-- can do without.
+
+CREATE FUNCTION leader_token_floor() RETURNS bigint LANGUAGE plpgsql AS $$
+BEGIN
+    RETURN ((('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::bigint) - 1) << 32;
+EXCEPTION
+    WHEN undefined_function OR insufficient_privilege OR feature_not_supported OR object_not_in_prerequisite_state THEN
+        RETURN 0;
+END
+$$;
+
+COMMENT ON FUNCTION leader_token_floor IS
+    'pgleader: every token given out on this timeline of the server is greater. 0 where the server has no timelines.';

@@ -14,9 +14,11 @@ CREATE TABLE leader_slot (
     error       text        NOT NULL DEFAULT '',
     PRIMARY KEY (job_name, slot),
     CONSTRAINT leader_slot_job_name_check CHECK (octet_length(job_name) BETWEEN 1 AND 1024),
-    CONSTRAINT leader_slot_state_check CHECK (state IN ('running', 'done', 'failed', 'abandoned', 'missed')),
+    CONSTRAINT leader_slot_state_check CHECK (state IN ('running', 'done', 'failed', 'abandoned', 'missed', 'requested')),
     CONSTRAINT leader_slot_attempt_check CHECK (attempt >= 0)
 ) WITH (fillfactor = 70);
+
+CREATE INDEX leader_slot_open_key ON leader_slot (job_name) WHERE state IN ('running', 'requested');
 
 COMMENT ON TABLE leader_slot IS
     'pgleader: one row per scheduled occurrence of a job. Rows of decided slots may be deleted when nobody asks for them any more, except the newest of each job.';
@@ -25,7 +27,7 @@ COMMENT ON COLUMN leader_slot.job_name IS
 COMMENT ON COLUMN leader_slot.slot IS
     'When it was to run: an instant of the schedule.';
 COMMENT ON COLUMN leader_slot.state IS
-    'running; done; failed: the work returned an error; abandoned: its term ended before it did; missed: nobody could run it in time.';
+    'running; done; failed: the work returned an error; abandoned: its term ended before it did; missed: nobody could run it in time; requested: to be run again, on request.';
 COMMENT ON COLUMN leader_slot.attempt IS
     'How often it was started, 0 if it was missed. A greater number than 1 is a run again after a crash, or on request.';
 COMMENT ON COLUMN leader_slot.token IS

@@ -17,7 +17,7 @@ WITH candidate AS (
            CASE
                WHEN l.holder = sqlc.arg(holder) AND l.token > sqlc.arg(known_token)::bigint AND l.expires_at > clock_timestamp()
                THEN l.token
-               ELSE l.token + 1
+               ELSE greatest(l.token, leader_token_floor()) + 1
            END AS next_token
     FROM leader_lease AS l
     WHERE l.job_name = sqlc.arg(job_name)
@@ -37,7 +37,7 @@ taken AS (
 ),
 created AS (
     INSERT INTO leader_lease (job_name, holder, token, acquired_at, renewed_at, expires_at)
-    SELECT sqlc.arg(job_name), sqlc.arg(holder), 1, clock_timestamp(), clock_timestamp(),
+    SELECT sqlc.arg(job_name), sqlc.arg(holder), greatest(sqlc.arg(known_token)::bigint, leader_token_floor()) + 1, clock_timestamp(), clock_timestamp(),
            clock_timestamp() + make_interval(secs => sqlc.arg(ttl_seconds)::float8)
     WHERE NOT EXISTS (SELECT FROM leader_lease AS l WHERE l.job_name = sqlc.arg(job_name))
     ON CONFLICT DO NOTHING
@@ -62,6 +62,25 @@ SELECT a.acquired::boolean AS acquired,
        a.expires_at::timestamptz AS expires_at,
        extract(epoch FROM a.expires_at - clock_timestamp())::float8 AS time_left
 FROM answer AS a;
+
+-- name: DismissLease :one
+-- DismissLease takes the job's live lease away from its holder, in the name of whoever asks, and returns the lease as it was. The holder's next
+-- renewal matches no row. Nobody else can have the lease before it would have expired: until then the old holder may believe in its
+-- term. No row (sql.ErrNoRows) means that nobody leads the job. It waits for guarded transactions.
+WITH old AS (
+    SELECT l.job_name, l.holder, l.token, l.acquired_at, l.renewed_at, l.expires_at
+    FROM leader_lease AS l
+    WHERE l.job_name = sqlc.arg(job_name)
+      AND l.expires_at > clock_timestamp()
+    FOR UPDATE
+)
+UPDATE leader_lease AS l
+SET holder = sqlc.arg(dismissed_by),
+    token  = o.token + 1
+FROM old AS o
+WHERE l.job_name = o.job_name
+RETURNING o.job_name, o.holder, o.token, o.acquired_at, o.renewed_at, o.expires_at,
+          extract(epoch FROM o.expires_at - clock_timestamp())::float8 AS time_left;
 
 -- name: LookLeases :many
 -- LookLeases reads the leases of the jobs in a JSON array of names, in one statement: what a waiting candidate asks. TimeLeft is

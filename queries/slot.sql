@@ -3,7 +3,7 @@
 -- slot is not decided. Claimed says whether the caller is to run it; the other columns describe the slot as it now is.
 --
 -- A slot that was not started, was abandoned, or is left running by an older term may be started while it has had fewer than
--- max_attempts; so may one that failed, if repeat_failed. Asking again after a lost answer is safe: a slot that runs under the
+-- max_attempts; so may one that failed, if repeat_failed. One that somebody requested may be started in any case. Asking again after a lost answer is safe: a slot that runs under the
 -- caller's own token is claimed already.
 --
 -- No row (sql.ErrNoRows) means that the slot has no row and was not started: its time has not come, or the term is over.
@@ -30,6 +30,7 @@ claimed AS (
         finished_at = NULL,
         error       = ''
     WHERE (s.state = 'running' AND s.token = excluded.token)
+       OR s.state = 'requested'
        OR (s.attempt < sqlc.arg(max_attempts)::integer
            AND (s.state = 'abandoned'
                 OR (s.state = 'running' AND s.token < excluded.token)
@@ -87,16 +88,17 @@ ORDER BY slot DESC
 LIMIT sqlc.arg(max_rows);
 
 -- name: SurveySlots :one
--- SurveySlots tells where a job stands: the database's time, the newest slot that has a row, and when its lease was last
--- renewed. The latter two are 1970-01-01 00:00:00 UTC if there are none. Always one row.
+-- SurveySlots tells where a job stands: the database's time, the newest slot that has a row, whether a slot is requested, and when the
+-- job's lease was last renewed. The two times are 1970-01-01 00:00:00 UTC if there are none. Always one row.
 SELECT clock_timestamp()::timestamptz AS now,
        coalesce((SELECT max(s.slot) FROM leader_slot AS s WHERE s.job_name = sqlc.arg(job_name)), to_timestamp(0))::timestamptz AS newest,
+       EXISTS (SELECT FROM leader_slot AS s WHERE s.job_name = sqlc.arg(job_name) AND s.state = 'requested') AS requested,
        coalesce((SELECT l.renewed_at FROM leader_lease AS l WHERE l.job_name = sqlc.arg(job_name)), to_timestamp(0))::timestamptz AS renewed_at;
 
 -- name: AbandonSlots :many
--- AbandonSlots marks the job's slots that older terms left running as abandoned, and returns the slots since the given one that may be
--- started again, oldest first: those abandoned, and with repeat_failed those that failed, with fewer than max_attempts. It writes
--- nothing unless the caller's term is live.
+-- AbandonSlots marks the job's slots that older terms left running as abandoned, and returns the slots that may be started
+-- again, oldest first: those requested, and since the given one those abandoned, and with repeat_failed those that failed, with fewer
+-- than max_attempts. It writes nothing unless the caller's term is live.
 WITH term AS (
     SELECT l.job_name, l.token
     FROM leader_lease AS l
@@ -121,10 +123,22 @@ SELECT s.slot
 FROM leader_slot AS s
 LEFT JOIN abandoned AS a ON a.slot = s.slot
 WHERE s.job_name = sqlc.arg(job_name)
-  AND (s.state = 'abandoned' OR a.slot IS NOT NULL OR (s.state = 'failed' AND sqlc.arg(repeat_failed)::boolean))
-  AND s.attempt < sqlc.arg(max_attempts)::integer
-  AND s.slot >= sqlc.arg(since)
+  AND (s.state = 'requested'
+       OR ((s.state = 'abandoned' OR a.slot IS NOT NULL OR (s.state = 'failed' AND sqlc.arg(repeat_failed)::boolean))
+           AND s.attempt < sqlc.arg(max_attempts)::integer
+           AND s.slot >= sqlc.arg(since)))
 ORDER BY s.slot;
+
+-- name: RequestSlot :execrows
+-- RequestSlot marks a decided slot to be started again by whoever leads the job next, or runs that slot, and returns 1. 0 means that the slot
+-- has no row or is running.
+UPDATE leader_slot
+SET state       = 'requested',
+    finished_at = NULL,
+    error       = sqlc.arg(error)
+WHERE job_name = sqlc.arg(job_name)
+  AND slot = sqlc.arg(slot)
+  AND state <> 'running';
 
 -- name: MissSlots :execrows
 -- MissSlots records the slots in a JSON array of timestamps as missed under the caller's term, unless they have rows, and returns how
@@ -146,17 +160,17 @@ ON CONFLICT (job_name, slot) DO NOTHING;
 
 -- name: PruneSlots :execrows
 -- PruneSlots deletes at most max_rows decided slots of the job that are older than keep_seconds, and returns how many it deleted. It never
--- deletes a running slot, nor the newest slot of the job, which tells where the schedule stands.
+-- deletes a running or requested slot, nor the newest slot of the job, which tells where the schedule stands.
 DELETE FROM leader_slot AS s
 WHERE s.job_name = sqlc.arg(job_name)
   AND s.slot IN (
       SELECT o.slot
       FROM leader_slot AS o
       WHERE o.job_name = sqlc.arg(job_name)
-        AND o.state <> 'running'
+        AND o.state NOT IN ('running', 'requested')
         AND o.slot < clock_timestamp() - make_interval(secs => sqlc.arg(keep_seconds)::float8)
         AND o.slot < (SELECT max(n.slot) FROM leader_slot AS n WHERE n.job_name = sqlc.arg(job_name))
       ORDER BY o.slot
       LIMIT sqlc.arg(max_rows)
   )
-  AND s.state <> 'running';
+  AND s.state NOT IN ('running', 'requested');

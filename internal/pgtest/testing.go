@@ -24,7 +24,10 @@ var shared struct {
 
 // Main is the whole TestMain of a package whose tests use this one: it runs the tests, removes the server that they used, if
 // any, and exits. Without it the server goes too, but a moment after the process.
-func Main(m *testing.M) {
+func Main(m *testing.M) { os.Exit(Run(m)) }
+
+// Run is Main for a package that has more to do: it returns the exit status.
+func Run(m *testing.M) int {
 	code := m.Run()
 	if shared.server != nil {
 		if err := shared.server.Close(); err != nil {
@@ -32,7 +35,7 @@ func Main(m *testing.M) {
 			code = max(code, 1)
 		}
 	}
-	os.Exit(code)
+	return code
 }
 
 // Shared is the server that the tests of this process share. Do not restart it or change its settings; see Private.

@@ -1,0 +1,45 @@
+package main
+
+import (
+	"context"
+	"os"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/pgleader/pgleader/internal/pgtest"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(mainRunner{m}, map[string]func(){
+		"pgleader": main,
+	})
+}
+
+// mainRunner removes the shared server when the tests have run.
+type mainRunner struct{ m *testing.M }
+
+func (r mainRunner) Run() int { return pgtest.Run(r.m) }
+
+// Each script has a fresh, migrated database in DATABASE_URL, and one without tables in EMPTY_URL.
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata/script",
+		RequireExplicitExec: true,
+		RequireUniqueNames:  true,
+		UpdateScripts:       os.Getenv("PGLEADER_UPDATE_SCRIPTS") != "",
+		Setup: func(env *testscript.Env) error {
+			server := pgtest.Shared(t)
+			ctx := context.Background()
+			for name, migrated := range map[string]bool{"DATABASE_URL": true, "EMPTY_URL": false} {
+				url, err := server.CreateDatabase(ctx, migrated)
+				if err != nil {
+					return err
+				}
+				env.Defer(func() { _ = server.DropDatabase(ctx, url) })
+				env.Setenv(name, url)
+			}
+			return nil
+		},
+	})
+}

@@ -1,0 +1,137 @@
+package leader
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/pgleader/pgleader/db"
+)
+
+// Due is what a call of RunDue found and did.
+type Due struct {
+	Ran    int       // how many slots this call ran to their end
+	Slot   time.Time // the newest slot that has come, zero if there was none yet
+	Leader Lease     // of whoever leads the job instead; the zero Lease if this call led it
+	Now    time.Time // the database's time when it looked last
+	Next   time.Time // the first slot after Now, zero if there is none
+}
+
+// saw notes what the database said. Without slots on record Slot stays zero.
+func (d *Due) saw(survey db.SurveySlotsRow, next time.Time) {
+	d.Now, d.Next, d.Slot = survey.Now.UTC(), next, time.Time{}
+	if survey.Newest.Unix() > 0 {
+		d.Slot = survey.Newest.UTC()
+	}
+}
+
+// maxTurnedAway is how often RunDue asks for the lease while another process has it and has not begun with the slot that is due.
+const maxTurnedAway = 3
+
+// RunDue runs what is due now, and returns when nothing is left to do: RunSchedule's work for a program that something else starts at the time of each
+// slot, such as cron on several hosts. One of the calls runs the slot. The others return at once with its holder in Due.Leader, or, when it has
+// ended, with nothing to do; call RunSlot instead where they are to wait and take over.
+//
+// The slots between the last one on record and the one that is due are treated by the policy, with CatchUpSkip as CatchUpLatest. A job without
+// any record begins with the newest slot that has come, if it is within Policy.Grace. A host whose clock is ahead calls too early: wait until
+// Due.Next, and call again.
+//
+// It returns what work returned for the last slot that it ran, the errors of TryAcquire, and ErrSchedule. If the term is lost, it tries again as
+// RunSchedule does.
+func (e *Elector) RunDue(ctx context.Context, job string, schedule Schedule, policy Policy, work func(context.Context, *Slot) error) (Due, error) {
+	if policy.CatchUp == CatchUpSkip {
+		policy.CatchUp = CatchUpLatest
+	}
+	r, err := e.roster(job, schedule, policy, work)
+	if err != nil {
+		return Due{}, err
+	}
+	if err := r.begin(ctx); err != nil {
+		return Due{}, err
+	}
+	if err := r.beginWithNewest(); err != nil {
+		return Due{}, err
+	}
+	for turnedAway := 0; ; {
+		rival, again, err := r.tryLead(ctx)
+		if again {
+			continue
+		}
+		if err != nil || rival == nil {
+			return r.found, err
+		}
+		r.found.Leader = *rival
+		open, err := r.open(ctx)
+		if turnedAway++; err != nil || !open || turnedAway == maxTurnedAway {
+			return r.found, err
+		}
+		// The leader may have looked for the last time just before the slot came.
+		if err := sleep(ctx, e.retryWait()); err != nil {
+			return r.found, err
+		}
+	}
+}
+
+// beginWithNewest makes a job that was never led begin with the newest slot that has come: this call is there for it.
+func (r *roster) beginWithNewest() error {
+	if r.since.Before(r.found.Now) {
+		return nil // it was led before
+	}
+	due, _, err := r.due(r.found.Now.Add(-r.policy.Grace), r.found.Now)
+	if len(due) > 0 {
+		r.since = due[len(due)-1].Add(-time.Microsecond)
+	}
+	return err
+}
+
+// tryLead asks once for the lease and does what is due under it, or returns the lease of whoever has it. It reports whether the term was lost.
+func (r *roster) tryLead(ctx context.Context) (rival *Lease, again bool, err error) {
+	e := r.elector
+	s, _, err := e.take(ctx, r.job, true)
+	if err != nil {
+		return nil, false, fmt.Errorf("leader: acquire %q: %w", r.job, err)
+	}
+	r.found.Leader = Lease{}
+	term, lease, err := e.attempt(ctx, s, r.job)
+	if err != nil {
+		return nil, false, fmt.Errorf("leader: acquire %q: %w", r.job, err)
+	}
+	if term == nil {
+		e.skip(s, lease, r.job)
+		return &lease, false, nil
+	}
+	again, err = e.serve(ctx, s, term, r.catchUp)
+	return nil, again, err
+}
+
+// catchUp runs what is due until nothing is.
+func (r *roster) catchUp(ctx context.Context, term *Term) error {
+	r.failure = nil
+	var idle time.Time
+	for {
+		wait, err := r.turn(ctx, term, &idle)
+		if err != nil {
+			return err
+		}
+		if wait > 0 {
+			return r.failure
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+	}
+}
+
+// open reports whether a slot has come of which nobody has a record yet.
+func (r *roster) open(ctx context.Context) (bool, error) {
+	survey, err := ask(ctx, r.elector, r.survey)
+	if err != nil {
+		return false, fmt.Errorf("leader: schedule of %q: %w", r.job, err)
+	}
+	due, next, err := r.due(r.from(survey), survey.Now)
+	r.found.saw(survey, next)
+	if len(due) > 0 {
+		r.found.Slot = due[len(due)-1]
+	}
+	return len(due) > 0, err
+}
