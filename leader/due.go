@@ -77,7 +77,7 @@ func (r *roster) beginWithNewest() error {
 	if r.since.Before(r.found.Now) {
 		return nil // it was led before
 	}
-	due, _, err := r.due(r.found.Now.Add(-r.policy.Grace), r.found.Now)
+	due, _, err := r.due(r.found.Now.Add(-r.policy.Grace-time.Microsecond), r.found.Now)
 	if len(due) > 0 {
 		r.since = due[len(due)-1].Add(-time.Microsecond)
 	}

@@ -93,7 +93,7 @@ func (p Policy) validate() error {
 // slot again that was cut off. An error of work is recorded with the slot, and the schedule goes on. The context of work ends as it does
 // in Run, and so does a panic.
 //
-// Slots are followed from the newest one on record. A job without any starts from when its lease was last renewed, if it was led before, and else
+// Slots are followed from the newest one on record. A job without any starts from a TTL before its lease was last renewed, if it was led before, and else
 // from now. See Policy for slots that are late, missed, cut off or failed, and History for what became of each.
 func (e *Elector) RunSchedule(ctx context.Context, job string, schedule Schedule, policy Policy, work func(context.Context, *Slot) error) error {
 	r, err := e.roster(job, schedule, policy, work)
@@ -148,7 +148,9 @@ func (r *roster) begin(ctx context.Context) error {
 			r.since = survey.Now
 			r.found.saw(survey, time.Time{})
 			if led := survey.RenewedAt; led.Unix() != 0 && led.Before(survey.Now) {
-				r.since = led
+				// Whoever led may have died after a renewal and before it began the slot of that time. Nothing is run twice for going
+				// back: what was run would be on record.
+				r.since = led.Add(-r.elector.ttl)
 			}
 			return nil
 		}
