@@ -12,7 +12,7 @@ export GOLANGCI_LINT_CACHE = $(CURDIR)/.cache/golangci-lint
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: ## Watch three workers elect a leader, lose it three ways, and elect another (40 s)
+demo: ## Watch three workers elect a leader, lose it three ways, and report every night once (40 s)
 	@go run ./internal/demo
 
 test: ## Run the whole suite with the race detector on a throwaway Postgres

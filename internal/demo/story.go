@@ -76,6 +76,9 @@ func story(ctx context.Context, url string, say *narrator) (verdict, error) {
 	if err := t.ending(ctx); err != nil {
 		return t.verdict, fmt.Errorf("the records: %w", err)
 	}
+	if err := t.reports(ctx, url); err != nil {
+		return t.verdict, fmt.Errorf("the nightly report: %w", err)
+	}
 	return t.verdict, nil
 }
 
@@ -197,7 +200,7 @@ func (t *teller) handover(ctx context.Context, old event) error {
 
 // ending: what the workers have written must fit together, over the whole demo.
 func (t *teller) ending(ctx context.Context) error {
-	t.say.scene("5. The end")
+	t.say.scene("5. What the workers have written")
 	t.crew.dismiss()
 	writes, err := records(ctx, t.pool, readWrites)
 	if err != nil {
