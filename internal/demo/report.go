@@ -61,7 +61,7 @@ func (t *teller) reports(ctx context.Context, url string) (err error) {
 		return err
 	}
 	night := strings.TrimPrefix(crash, "crash ")
-	const what = "kill -9 in the middle of a report: another begins it again"
+	const what = "kill -9 amid a report: another runs it again"
 	if _, err = t.hear(ctx, p, "report "+night+" attempt 2"); err != nil {
 		t.verdict.never(what, reporterTTL+reporterLook, afterTTL)
 		return err
