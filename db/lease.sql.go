@@ -13,6 +13,7 @@ import (
 const acquireLease = `-- name: AcquireLease :one
 WITH candidate AS (
     SELECT l.job_name,
+           l.token AS old_token,
            CASE
                WHEN l.holder = $1 AND l.token > $2::bigint AND l.expires_at > clock_timestamp()
                THEN l.token
@@ -32,7 +33,8 @@ taken AS (
         expires_at  = clock_timestamp() + make_interval(secs => $4::float8)
     FROM candidate AS c
     WHERE l.job_name = c.job_name
-    RETURNING l.job_name, l.holder, l.token, l.acquired_at, l.renewed_at, l.expires_at
+    RETURNING l.job_name, l.holder, l.token, l.acquired_at, l.renewed_at, l.expires_at,
+              CASE WHEN l.token > c.old_token THEN pg_notify('leader_lease', l.job_name) IS NULL END AS notified
 ),
 created AS (
     INSERT INTO leader_lease (job_name, holder, token, acquired_at, renewed_at, expires_at)
@@ -40,14 +42,15 @@ created AS (
            clock_timestamp() + make_interval(secs => $4::float8)
     WHERE NOT EXISTS (SELECT FROM leader_lease AS l WHERE l.job_name = $3)
     ON CONFLICT DO NOTHING
-    RETURNING job_name, holder, token, acquired_at, renewed_at, expires_at
+    RETURNING job_name, holder, token, acquired_at, renewed_at, expires_at,
+              pg_notify('leader_lease', job_name) IS NULL AS notified
 ),
 answer AS (
-    SELECT t.expires_at > clock_timestamp() AS acquired, t.job_name, t.holder, t.token, t.acquired_at, t.renewed_at, t.expires_at FROM taken AS t
+    SELECT t.expires_at > clock_timestamp() AS acquired, t.job_name, t.holder, t.token, t.acquired_at, t.renewed_at, t.expires_at, t.notified FROM taken AS t
     UNION ALL
-    SELECT c.expires_at > clock_timestamp() AS acquired, c.job_name, c.holder, c.token, c.acquired_at, c.renewed_at, c.expires_at FROM created AS c
+    SELECT c.expires_at > clock_timestamp() AS acquired, c.job_name, c.holder, c.token, c.acquired_at, c.renewed_at, c.expires_at, c.notified FROM created AS c
     UNION ALL
-    SELECT false AS acquired, l.job_name, l.holder, l.token, l.acquired_at, l.renewed_at, l.expires_at
+    SELECT false AS acquired, l.job_name, l.holder, l.token, l.acquired_at, l.renewed_at, l.expires_at, false AS notified
     FROM leader_lease AS l
     WHERE l.job_name = $3
       AND NOT EXISTS (SELECT FROM taken)
@@ -90,6 +93,8 @@ type AcquireLeaseRow struct {
 // Asking again after a lost reply is safe. A live lease that holder has already, under a token greater than known_token, is
 // extended and keeps its token; one whose token is known_token or less belongs to a term that holder has given up,
 // and is taken over under a new token. Pass 0 for a holder that had no term yet.
+//
+// A takeover notifies the channel leader_lease with the job's name, for those who wait and those who watch; nothing depends on it.
 //
 // TTL is in seconds and may have a fraction. No row (sql.ErrNoRows) means that a rival created the row while this
 // statement ran, and holder's own name on a lease that is not acquired means that the statement had to wait for longer than the TTL: ask
@@ -258,6 +263,40 @@ func (q *Queries) ListLeases(ctx context.Context) ([]ListLeasesRow, error) {
 	return items, nil
 }
 
+const lookLease = `-- name: LookLease :one
+SELECT job_name, holder, token, acquired_at, renewed_at, expires_at,
+       extract(epoch FROM expires_at - clock_timestamp())::float8 AS time_left
+FROM leader_lease
+WHERE job_name = $1
+`
+
+type LookLeaseRow struct {
+	JobName    string
+	Holder     string
+	Token      int64
+	AcquiredAt time.Time
+	RenewedAt  time.Time
+	ExpiresAt  time.Time
+	TimeLeft   float64
+}
+
+// LookLease reads one job's lease: what a candidate asks that waits for this job alone. TimeLeft is in seconds by the database clock; zero or
+// less means that the lease is free. No row (sql.ErrNoRows) means that the job was never led: it is free too.
+func (q *Queries) LookLease(ctx context.Context, jobName string) (LookLeaseRow, error) {
+	row := q.db.QueryRowContext(ctx, lookLease, jobName)
+	var i LookLeaseRow
+	err := row.Scan(
+		&i.JobName,
+		&i.Holder,
+		&i.Token,
+		&i.AcquiredAt,
+		&i.RenewedAt,
+		&i.ExpiresAt,
+		&i.TimeLeft,
+	)
+	return i, err
+}
+
 const lookLeases = `-- name: LookLeases :many
 SELECT l.job_name, l.holder, l.token, l.acquired_at, l.renewed_at, l.expires_at,
        extract(epoch FROM l.expires_at - clock_timestamp())::float8 AS time_left
@@ -280,7 +319,7 @@ type LookLeasesRow struct {
 	TimeLeft   float64
 }
 
-// LookLeases reads the leases of the jobs in a JSON array of names, in one statement: what a waiting candidate asks. TimeLeft is
+// LookLeases reads the leases of the jobs in a JSON array of names, in one statement: what a process asks that waits for several. TimeLeft is
 // in seconds by the database clock; zero or less means that the lease is free. A job without a row was never led: it is
 // free too.
 //
@@ -317,13 +356,18 @@ func (q *Queries) LookLeases(ctx context.Context, jobNames string) ([]LookLeases
 	return items, nil
 }
 
-const releaseLease = `-- name: ReleaseLease :execrows
-UPDATE leader_lease
-SET expires_at = clock_timestamp()
-WHERE job_name = $1
-  AND holder = $2
-  AND token = $3
-  AND expires_at > clock_timestamp()
+const releaseLease = `-- name: ReleaseLease :one
+WITH released AS (
+    UPDATE leader_lease
+    SET expires_at = clock_timestamp()
+    WHERE job_name = $1
+      AND holder = $2
+      AND token = $3
+      AND expires_at > clock_timestamp()
+    RETURNING job_name
+)
+SELECT count(pg_notify('leader_lease', r.job_name))::bigint AS released
+FROM released AS r
 `
 
 type ReleaseLeaseParams struct {
@@ -333,13 +377,13 @@ type ReleaseLeaseParams struct {
 }
 
 // ReleaseLease ends the lease of exactly this job, holder and token now, and returns how many rows it changed. 0 means that it was over
-// already; a successor's lease is never touched.
+// already; a successor's lease is never touched. It notifies the channel leader_lease with the job's name, so that whoever waits need not
+// wait for its next look.
 func (q *Queries) ReleaseLease(ctx context.Context, arg ReleaseLeaseParams) (int64, error) {
-	result, err := q.db.ExecContext(ctx, releaseLease, arg.JobName, arg.Holder, arg.Token)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected()
+	row := q.db.QueryRowContext(ctx, releaseLease, arg.JobName, arg.Holder, arg.Token)
+	var released int64
+	err := row.Scan(&released)
+	return released, err
 }
 
 const renewLease = `-- name: RenewLease :execrows

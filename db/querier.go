@@ -24,6 +24,8 @@ type Querier interface {
 	// extended and keeps its token; one whose token is known_token or less belongs to a term that holder has given up,
 	// and is taken over under a new token. Pass 0 for a holder that had no term yet.
 	//
+	// A takeover notifies the channel leader_lease with the job's name, for those who wait and those who watch; nothing depends on it.
+	//
 	// TTL is in seconds and may have a fraction. No row (sql.ErrNoRows) means that a rival created the row while this
 	// statement ran, and holder's own name on a lease that is not acquired means that the statement had to wait for longer than the TTL: ask
 	// again.
@@ -59,7 +61,10 @@ type Querier interface {
 	ListLeases(ctx context.Context) ([]ListLeasesRow, error)
 	// ListSlots returns a job's newest slots, newest first.
 	ListSlots(ctx context.Context, arg ListSlotsParams) ([]LeaderSlot, error)
-	// LookLeases reads the leases of the jobs in a JSON array of names, in one statement: what a waiting candidate asks. TimeLeft is
+	// LookLease reads one job's lease: what a candidate asks that waits for this job alone. TimeLeft is in seconds by the database clock; zero or
+	// less means that the lease is free. No row (sql.ErrNoRows) means that the job was never led: it is free too.
+	LookLease(ctx context.Context, jobName string) (LookLeaseRow, error)
+	// LookLeases reads the leases of the jobs in a JSON array of names, in one statement: what a process asks that waits for several. TimeLeft is
 	// in seconds by the database clock; zero or less means that the lease is free. A job without a row was never led: it is
 	// free too.
 	//
@@ -76,7 +81,8 @@ type Querier interface {
 	// recorded it as missed.
 	ReadSlot(ctx context.Context, arg ReadSlotParams) (ReadSlotRow, error)
 	// ReleaseLease ends the lease of exactly this job, holder and token now, and returns how many rows it changed. 0 means that it was over
-	// already; a successor's lease is never touched.
+	// already; a successor's lease is never touched. It notifies the channel leader_lease with the job's name, so that whoever waits need not
+	// wait for its next look.
 	ReleaseLease(ctx context.Context, arg ReleaseLeaseParams) (int64, error)
 	// RenewLease extends the live lease of exactly this job, holder and token to TTL seconds from some moment of the call, and returns how
 	// many rows it changed: count the TTL from before the call. 0 means that the term is over: taken over, expired or released. It never

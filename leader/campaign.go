@@ -8,7 +8,7 @@ import (
 // campaign waits until this process leads the job, and returns the term with the seat, which the caller leaves. Before each claim it
 // asks wanted, if that is not nil, and gives up with its error.
 func (e *Elector) campaign(ctx context.Context, job string, wanted func(context.Context) error) (*seat, *Term, error) {
-	if err := checkJob(job); err != nil {
+	if err := CheckJob(job); err != nil {
 		return nil, nil, err
 	}
 	c := candidacy{elector: e, job: job}

@@ -125,7 +125,8 @@ func (c Config) holder() (string, error) {
 	return name + ":" + strings.ToLower(rand.Text()[:12]), nil
 }
 
-func checkJob(job string) error {
+// CheckJob returns ErrJobName for a name that every method would refuse.
+func CheckJob(job string) error {
 	if err := checkText(job, MaxJobBytes); err != nil {
 		return fmt.Errorf("%w: it %w", ErrJobName, err)
 	}

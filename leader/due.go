@@ -46,8 +46,8 @@ func (e *Elector) RunDue(ctx context.Context, job string, schedule Schedule, pol
 	if err != nil {
 		return Due{}, err
 	}
-	if err := r.begin(ctx); err != nil {
-		return Due{}, err
+	if err := r.anchor(ctx); err != nil {
+		return Due{}, fmt.Errorf("leader: schedule of %q: %w", job, err)
 	}
 	if err := r.beginWithNewest(); err != nil {
 		return Due{}, err

@@ -155,3 +155,16 @@ func TestLostTermRunsTheSlotAgain(t *testing.T) {
 		}
 	})
 }
+
+func TestCallWithoutADatabaseReturnsTheError(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := start(t, newTable(), Config{})
+		p.path.suffer(always(trouble{fails: errReset}))
+		called := time.Now()
+		_, err := p.RunDue(t.Context(), "report", hourly, Policy{}, func(context.Context, *Slot) error { return nil })
+		if !errors.Is(err, errReset) {
+			t.Errorf("%v, want the driver's error", err)
+		}
+		within(t, called, 0, "the error")
+	})
+}

@@ -97,7 +97,7 @@ func (e *Elector) Holder() string { return e.holder }
 // three times of TTL/3 each: give it a ctx with a deadline where that is too long. It returns ErrJobName, ErrNotMigrated,
 // ErrReadOnly, or the database's error.
 func (e *Elector) TryAcquire(ctx context.Context, job string) (*Term, bool, error) {
-	if err := checkJob(job); err != nil {
+	if err := CheckJob(job); err != nil {
 		return nil, false, err
 	}
 	s, term, err := e.take(ctx, job, false)

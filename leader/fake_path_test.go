@@ -250,6 +250,15 @@ func (p *path) LookLeases(ctx context.Context, jobNames string) ([]db.LookLeases
 	return send(ctx, p, look, jobs, func() ([]db.LookLeasesRow, error) { return p.table.read(jobs), nil })
 }
 
+func (p *path) LookLease(ctx context.Context, job string) (db.LookLeaseRow, error) {
+	return send(ctx, p, look, []string{job}, func() (db.LookLeaseRow, error) {
+		for _, row := range p.table.read([]string{job}) {
+			return db.LookLeaseRow(row), nil
+		}
+		return db.LookLeaseRow{}, sql.ErrNoRows
+	})
+}
+
 func (p *path) ListLeases(ctx context.Context) ([]db.ListLeasesRow, error) {
 	return send(ctx, p, list, nil, func() ([]db.ListLeasesRow, error) {
 		p.table.mu.Lock()

@@ -24,7 +24,7 @@ type SlotRun struct {
 
 // History returns a job's latest slots, newest first, at most limit of them: what ran, what did not, and why.
 func (e *Elector) History(ctx context.Context, job string, limit int) ([]SlotRun, error) {
-	if err := checkJob(job); err != nil {
+	if err := CheckJob(job); err != nil {
 		return nil, err
 	}
 	limit = max(0, min(limit, 1<<31-1))

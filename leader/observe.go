@@ -14,7 +14,7 @@ import (
 // an error when ctx ends, on ErrJobName and ErrNotMigrated, and for missing rights.
 func (e *Elector) Observe(ctx context.Context, job string) iter.Seq2[Lease, error] {
 	return func(yield func(Lease, error) bool) {
-		if err := checkJob(job); err != nil {
+		if err := CheckJob(job); err != nil {
 			yield(Lease{}, err)
 			return
 		}

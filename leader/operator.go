@@ -16,7 +16,7 @@ import (
 //
 // It returns ErrNotLed if nobody leads the job. While a guarded transaction of the leader's is open it waits, for TTL/3 at most.
 func (e *Elector) Dismiss(ctx context.Context, job string) (Lease, error) {
-	if err := checkJob(job); err != nil {
+	if err := CheckJob(job); err != nil {
 		return Lease{}, err
 	}
 	for {
@@ -40,7 +40,7 @@ func (e *Elector) Dismiss(ctx context.Context, job string) (Lease, error) {
 //
 // It returns ErrNoSlot for a slot that is not on record, or is running.
 func (e *Elector) Rerun(ctx context.Context, job string, slot time.Time) error {
-	if err := checkJob(job); err != nil {
+	if err := CheckJob(job); err != nil {
 		return err
 	}
 	at, err := slotTime(slot)

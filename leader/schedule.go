@@ -71,7 +71,9 @@ const (
 	maxPruned   = 100              // slots that are deleted at once
 )
 
-func (p Policy) validate() error {
+// Validate returns ErrSchedule for a policy that RunSchedule would refuse.
+func (p Policy) Validate() error {
+	p = p.withDefaults()
 	switch {
 	case p.Grace < 0:
 		return fmt.Errorf("%w: Policy.Grace is %v, want more than 0", ErrSchedule, p.Grace)
@@ -122,7 +124,7 @@ type roster struct {
 // roster checks the arguments of RunSchedule and RunDue.
 func (e *Elector) roster(job string, schedule Schedule, policy Policy, work func(context.Context, *Slot) error) (*roster, error) {
 	policy = policy.withDefaults()
-	if err := policy.validate(); err != nil {
+	if err := policy.Validate(); err != nil {
 		return nil, err
 	}
 	if work == nil {
@@ -134,30 +136,39 @@ func (e *Elector) roster(job string, schedule Schedule, policy Policy, work func
 	if now := time.Now().UTC(); !schedule.Next(now).After(now) {
 		return nil, fmt.Errorf("%w: it has no instant after %s", ErrSchedule, now.Format(time.RFC3339))
 	}
-	if err := checkJob(job); err != nil {
+	if err := CheckJob(job); err != nil {
 		return nil, err
 	}
 	return &roster{elector: e, job: job, schedule: schedule, policy: policy, work: work}, nil
 }
 
-// begin finds out where the job stands before this instance makes itself its leader.
+// begin finds out where the job stands, however long that takes.
 func (r *roster) begin(ctx context.Context) error {
 	for {
-		survey, err := ask(ctx, r.elector, r.survey)
+		err := r.anchor(ctx)
 		if err == nil {
-			r.since = survey.Now
-			r.found.saw(survey, time.Time{})
-			if led := survey.RenewedAt; led.Unix() != 0 && led.Before(survey.Now) {
-				// Whoever led may have died after a renewal and before it began the slot of that time. Nothing is run twice for going
-				// back: what was run would be on record.
-				r.since = led.Add(-r.elector.ttl)
-			}
 			return nil
 		}
 		if err := r.pause(ctx, err); err != nil {
 			return err
 		}
 	}
+}
+
+// anchor asks once where the job stands, before this instance makes itself its leader.
+func (r *roster) anchor(ctx context.Context) error {
+	survey, err := ask(ctx, r.elector, r.survey)
+	if err != nil {
+		return err
+	}
+	r.since = survey.Now
+	r.found.saw(survey, time.Time{})
+	if led := survey.RenewedAt; led.Unix() != 0 && led.Before(survey.Now) {
+		// Whoever led may have died after a renewal and before it began the slot of that time. Nothing is run twice for going
+		// back: what was run would be on record.
+		r.since = led.Add(-r.elector.ttl)
+	}
+	return nil
 }
 
 // pause waits after a failure, or returns it if waiting doesn't help.

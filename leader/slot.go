@@ -91,7 +91,7 @@ func (s *Slot) finish(state SlotState, why string) db.FinishSlotParams {
 //
 // It returns ErrSlotTime for an instant that cannot be stored, the errors of Campaign, and ctx's error if that ends before the slot is decided.
 func (e *Elector) RunSlot(ctx context.Context, job string, slot time.Time, work func(context.Context, *Slot) error) (ran bool, err error) {
-	if err := checkJob(job); err != nil {
+	if err := CheckJob(job); err != nil {
 		return false, err
 	}
 	if work == nil {

@@ -2,7 +2,9 @@ package leader
 
 import (
 	"context"
+	"database/sql"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"time"
@@ -18,7 +20,7 @@ type waiter struct {
 	due  time.Time // when the lease is free unless it was renewed meanwhile; zero if not known
 }
 
-const maxSpread = 20 * time.Millisecond
+const maxSpread = 8 * time.Millisecond
 
 type news struct {
 	lease Lease
@@ -168,7 +170,13 @@ func (e *Elector) lookAt(ctx context.Context, jobs []string) (map[string]Lease, 
 		return nil, fmt.Errorf("leader: look at %d leases: %w", len(jobs), err)
 	}
 	leases, err := ask(ctx, e, func(ctx context.Context, q db.Querier) (map[string]Lease, error) {
-		rows, err := q.LookLeases(ctx, string(text))
+		var rows []db.LookLeasesRow
+		var err error
+		if len(jobs) == 1 {
+			rows, err = lookOne(ctx, q, jobs[0])
+		} else {
+			rows, err = q.LookLeases(ctx, string(text))
+		}
 		leases := make(map[string]Lease, len(rows))
 		for _, row := range rows {
 			leases[row.JobName] = leaseOf(row)
@@ -179,4 +187,13 @@ func (e *Elector) lookAt(ctx context.Context, jobs []string) (map[string]Lease, 
 		return nil, fmt.Errorf("leader: look at %d leases: %w", len(jobs), err)
 	}
 	return leases, nil
+}
+
+// lookOne is the common case, one read by primary key.
+func lookOne(ctx context.Context, q db.Querier, job string) ([]db.LookLeasesRow, error) {
+	row, err := q.LookLease(ctx, job)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, nil
+	}
+	return []db.LookLeasesRow{db.LookLeasesRow(row)}, err
 }

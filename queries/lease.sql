@@ -9,11 +9,14 @@
 -- extended and keeps its token; one whose token is known_token or less belongs to a term that holder has given up,
 -- and is taken over under a new token. Pass 0 for a holder that had no term yet.
 --
+-- A takeover notifies the channel leader_lease with the job's name, for those who wait and those who watch; nothing depends on it.
+--
 -- TTL is in seconds and may have a fraction. No row (sql.ErrNoRows) means that a rival created the row while this
 -- statement ran, and holder's own name on a lease that is not acquired means that the statement had to wait for longer than the TTL: ask
 -- again.
 WITH candidate AS (
     SELECT l.job_name,
+           l.token AS old_token,
            CASE
                WHEN l.holder = sqlc.arg(holder) AND l.token > sqlc.arg(known_token)::bigint AND l.expires_at > clock_timestamp()
                THEN l.token
@@ -33,7 +36,8 @@ taken AS (
         expires_at  = clock_timestamp() + make_interval(secs => sqlc.arg(ttl_seconds)::float8)
     FROM candidate AS c
     WHERE l.job_name = c.job_name
-    RETURNING l.job_name, l.holder, l.token, l.acquired_at, l.renewed_at, l.expires_at
+    RETURNING l.job_name, l.holder, l.token, l.acquired_at, l.renewed_at, l.expires_at,
+              CASE WHEN l.token > c.old_token THEN pg_notify('leader_lease', l.job_name) IS NULL END AS notified
 ),
 created AS (
     INSERT INTO leader_lease (job_name, holder, token, acquired_at, renewed_at, expires_at)
@@ -41,14 +45,15 @@ created AS (
            clock_timestamp() + make_interval(secs => sqlc.arg(ttl_seconds)::float8)
     WHERE NOT EXISTS (SELECT FROM leader_lease AS l WHERE l.job_name = sqlc.arg(job_name))
     ON CONFLICT DO NOTHING
-    RETURNING job_name, holder, token, acquired_at, renewed_at, expires_at
+    RETURNING job_name, holder, token, acquired_at, renewed_at, expires_at,
+              pg_notify('leader_lease', job_name) IS NULL AS notified
 ),
 answer AS (
     SELECT t.expires_at > clock_timestamp() AS acquired, t.* FROM taken AS t
     UNION ALL
     SELECT c.expires_at > clock_timestamp() AS acquired, c.* FROM created AS c
     UNION ALL
-    SELECT false AS acquired, l.job_name, l.holder, l.token, l.acquired_at, l.renewed_at, l.expires_at
+    SELECT false AS acquired, l.job_name, l.holder, l.token, l.acquired_at, l.renewed_at, l.expires_at, false AS notified
     FROM leader_lease AS l
     WHERE l.job_name = sqlc.arg(job_name)
       AND NOT EXISTS (SELECT FROM taken)
@@ -82,8 +87,16 @@ WHERE l.job_name = o.job_name
 RETURNING o.job_name, o.holder, o.token, o.acquired_at, o.renewed_at, o.expires_at,
           extract(epoch FROM o.expires_at - clock_timestamp())::float8 AS time_left;
 
+-- name: LookLease :one
+-- LookLease reads one job's lease: what a candidate asks that waits for this job alone. TimeLeft is in seconds by the database clock; zero or
+-- less means that the lease is free. No row (sql.ErrNoRows) means that the job was never led: it is free too.
+SELECT job_name, holder, token, acquired_at, renewed_at, expires_at,
+       extract(epoch FROM expires_at - clock_timestamp())::float8 AS time_left
+FROM leader_lease
+WHERE job_name = sqlc.arg(job_name);
+
 -- name: LookLeases :many
--- LookLeases reads the leases of the jobs in a JSON array of names, in one statement: what a waiting candidate asks. TimeLeft is
+-- LookLeases reads the leases of the jobs in a JSON array of names, in one statement: what a process asks that waits for several. TimeLeft is
 -- in seconds by the database clock; zero or less means that the lease is free. A job without a row was never led: it is
 -- free too.
 --
@@ -157,15 +170,21 @@ WHERE l.holder = sqlc.arg(holder)
   AND (SELECT count(*) FROM renewed) < (SELECT count(*) FROM wanted)
   AND l.job_name NOT IN (SELECT r.job_name FROM renewed AS r);
 
--- name: ReleaseLease :execrows
+-- name: ReleaseLease :one
 -- ReleaseLease ends the lease of exactly this job, holder and token now, and returns how many rows it changed. 0 means that it was over
--- already; a successor's lease is never touched.
-UPDATE leader_lease
-SET expires_at = clock_timestamp()
-WHERE job_name = sqlc.arg(job_name)
-  AND holder = sqlc.arg(holder)
-  AND token = sqlc.arg(token)
-  AND expires_at > clock_timestamp();
+-- already; a successor's lease is never touched. It notifies the channel leader_lease with the job's name, so that whoever waits need not
+-- wait for its next look.
+WITH released AS (
+    UPDATE leader_lease
+    SET expires_at = clock_timestamp()
+    WHERE job_name = sqlc.arg(job_name)
+      AND holder = sqlc.arg(holder)
+      AND token = sqlc.arg(token)
+      AND expires_at > clock_timestamp()
+    RETURNING job_name
+)
+SELECT count(pg_notify('leader_lease', r.job_name))::bigint AS released
+FROM released AS r;
 
 -- name: GuardLease :one
 -- GuardLease, called in a transaction, holds off every successor until that transaction ends; the holder's renewals pass. No row
