@@ -7,7 +7,7 @@ TOOL     = go tool -modfile=tools/go.mod
 export GOLANGCI_LINT_CACHE = $(CURDIR)/.cache/golangci-lint
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test generate verify lint fmt check
+.PHONY: help demo test generate verify cross lint fmt check
 
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -25,6 +25,11 @@ verify: ## Fail if db/ is stale, or if Postgres refuses a query
 	$(TOOL) sqlc diff
 	$(POSTGRES) -migrate -- $(TOOL) sqlc vet
 
+cross: ## Compile the command line tool for the systems that it runs on
+	GOOS=linux CGO_ENABLED=0 go build -o /dev/null ./cmd/pgleader
+	GOOS=darwin go build -o /dev/null ./cmd/pgleader
+	GOOS=windows go build -o /dev/null ./cmd/pgleader
+
 lint: ## Check formatting and run the linters
 	go mod tidy -diff
 	$(TOOL) golangci-lint run ./...
@@ -32,4 +37,4 @@ lint: ## Check formatting and run the linters
 fmt: ## Format the code
 	$(TOOL) golangci-lint fmt ./...
 
-check: verify lint test ## All of the above: what CI runs
+check: verify lint cross test ## All of the above: what CI runs

@@ -12,6 +12,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/pgleader/pgleader/internal/child"
 )
 
 // Exit statuses of pgleader's own; otherwise it exits with the status of the command that it ran.
@@ -23,6 +25,7 @@ const (
 )
 
 func main() {
+	child.Main() // does not return in the process that watches a command
 	os.Exit(run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 
@@ -55,7 +58,6 @@ It connects by --database-url, by DATABASE_URL, or by the usual PG* variables.`,
   pgleader run mail-worker -- node worker.js
   pgleader slot nightly-report --schedule '0 2 * * *' --tz Europe/Paris -- ./report.sh
   pgleader status`,
-		Args:          cobra.NoArgs,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
@@ -64,6 +66,7 @@ It connects by --database-url, by DATABASE_URL, or by the usual PG* variables.`,
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return hint(err, "see '%s --help'", cmd.CommandPath())
 	})
+	root.AddCommand(a.runCommand(), a.tryCommand(), a.slotCommand(), a.cronCommand(), a.nextCommand())
 	return root
 }
 
@@ -109,6 +112,14 @@ func (e exitError) Error() string {
 		return fmt.Sprintf("exit status %d", e.code)
 	}
 	return e.err.Error()
+}
+
+// orNil is nil for status 0.
+func (e exitError) orNil() error {
+	if e.code == 0 && e.err == nil {
+		return nil
+	}
+	return e
 }
 
 func (e exitError) Unwrap() error { return e.err }

@@ -7,10 +7,12 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/pgleader/pgleader/internal/child"
 	"github.com/pgleader/pgleader/internal/pgtest"
 )
 
 func TestMain(m *testing.M) {
+	child.Main() // the test binary is also pgleader, and the process that watches its command
 	testscript.Main(mainRunner{m}, map[string]func(){
 		"pgleader": main,
 	})

@@ -1,0 +1,89 @@
+package main
+
+import (
+	"os"
+	"os/signal"
+	"time"
+
+	"github.com/pgleader/pgleader/internal/child"
+)
+
+// listen passes signals on to the commands that run. The first of those that ask to end also ends the worker's context: no campaign goes on, and
+// nothing new is started. The lease is renewed until the commands have ended.
+func (w *worker) listen() (stop func()) {
+	incoming := make(chan os.Signal, 16)
+	signal.Notify(incoming, caught...)
+	done := make(chan struct{})
+	gone := make(chan struct{})
+	go func() {
+		defer close(gone)
+		for {
+			select {
+			case sig := <-incoming:
+				w.handle(sig)
+			case <-done:
+				return
+			}
+		}
+	}()
+	return func() {
+		signal.Stop(incoming)
+		close(done)
+		<-gone
+	}
+}
+
+func (w *worker) handle(sig os.Signal) {
+	if isReload(sig) && !w.forward {
+		select {
+		case w.reload <- struct{}{}:
+		default:
+		}
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for c := range w.children {
+		_ = c.Signal(sig) // it has just ended
+	}
+	if w.ending == nil && (endsAll(sig) || len(w.children) == 0 && endsIdle(sig)) {
+		w.ending = sig
+		w.stop()
+		stopping()
+		if w.drain > 0 {
+			time.AfterFunc(w.drain, w.kill)
+		}
+	}
+}
+
+// kill ends the commands that have not ended within the drain timeout.
+func (w *worker) kill() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for c := range w.children {
+		c.Stop()
+	}
+}
+
+// enter makes a command one that gets signals. If the end came before, it gets that.
+func (w *worker) enter(c *child.Child) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.children[c] = struct{}{}
+	if w.ending != nil {
+		_ = c.Signal(w.ending)
+	}
+}
+
+func (w *worker) leave(c *child.Child) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.children, c)
+}
+
+// asked returns the signal that asked this process to end, or nil.
+func (w *worker) asked() os.Signal {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.ending
+}
