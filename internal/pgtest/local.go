@@ -179,6 +179,9 @@ func (l *local) close() error {
 func findBinaries() (string, error) {
 	var dirs []string
 	if path, err := exec.LookPath("postgres"); err == nil {
+		if real, err := filepath.EvalSymlinks(path); err == nil { // its companions are beside it
+			dirs = append(dirs, filepath.Dir(real))
+		}
 		dirs = append(dirs, filepath.Dir(path))
 	}
 	if out, err := exec.Command("pg_config", "--bindir").Output(); err == nil {

@@ -1,0 +1,184 @@
+package pgleader_test
+
+import (
+	"context"
+	"net/url"
+	"testing"
+	"time"
+
+	"github.com/pgleader/pgleader/internal/pgtest"
+	"github.com/pgleader/pgleader/leader"
+	"github.com/pgleader/pgleader/migrations"
+)
+
+// A pair is a primary and its standby, with the tables.
+type pair struct{ primary, standby *pgtest.Server }
+
+func newPair(t *testing.T) pair {
+	t.Helper()
+	primary := pgtest.PrivateLocal(t)
+	p := pair{primary, primary.Standby(t)}
+	pool := pgtest.Open(t, "pgx", primary.URL)
+	if err := migrations.Up(t.Context(), pool); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// caughtUp waits until the standby has replayed what the primary has written.
+func (p pair) caughtUp(t *testing.T) {
+	t.Helper()
+	primary, standby := pgtest.Open(t, "pgx", p.primary.URL), pgtest.Open(t, "pgx", p.standby.URL)
+	written := scan[string](t, primary, `SELECT pg_current_wal_lsn()::text`)
+	eventually(t, "the standby to catch up", func() bool {
+		return scan[bool](t, standby, `SELECT coalesce(pg_last_wal_replay_lsn() >= $1::pg_lsn, false)`, written)
+	})
+}
+
+// promote makes the standby the primary.
+func (p pair) promote(t *testing.T) {
+	t.Helper()
+	pool := pgtest.Open(t, "pgx", p.standby.URL)
+	if !scan[bool](t, pool, `SELECT pg_promote(true, 60)`) {
+		t.Fatal("the standby was not promoted")
+	}
+}
+
+// detach ends replication, and nobody notices: what the primary writes from now on is lost in a failover.
+func (p pair) detach(t *testing.T) {
+	t.Helper()
+	standby := pgtest.Open(t, "pgx", p.standby.URL)
+	mustExec(t, standby, `ALTER SYSTEM SET primary_conninfo = ''`)
+	mustExec(t, standby, `SELECT pg_reload_conf()`)
+	eventually(t, "replication to end", func() bool {
+		return scan[int](t, standby, `SELECT count(*) FROM pg_stat_wal_receiver`) == 0
+	})
+}
+
+func TestTokenGrowsAcrossAFailoverThatLosesTheLastTerms(t *testing.T) {
+	t.Parallel()
+	p := newPair(t)
+	pool := pgtest.Open(t, "pgx", p.primary.URL)
+	first := acquire(t, newElector(t, pool, slow), job)
+	if first.Token() != 1 {
+		t.Errorf("the first token of a server that was never promoted is %d, want 1", first.Token())
+	}
+	resign(t, first)
+	p.caughtUp(t)
+	p.detach(t)
+	var lost int64
+	for range 5 { // the standby never hears of them
+		term := acquire(t, newElector(t, pool, slow), job)
+		lost = term.Token()
+		resign(t, term)
+	}
+	unheard := acquire(t, newElector(t, pool, slow), "a job that the standby never hears of")
+	p.primary.Stop(t)
+	p.promote(t)
+
+	promoted := pgtest.Open(t, "pgx", p.standby.URL)
+	if known := tokenOf(t, promoted, job); known != 1 {
+		t.Fatalf("the promoted server knows token %d, want 1: it has lost nothing", known)
+	}
+	next := acquire(t, newElector(t, promoted, slow), job)
+	if next.Token() <= lost {
+		t.Errorf("token %d after the failover, the lost terms went up to %d", next.Token(), lost)
+	}
+	if want := int64(1)<<32 + 1; next.Token() != want {
+		t.Errorf("token %d on timeline 2, want %d", next.Token(), want)
+	}
+	other := acquire(t, newElector(t, promoted, slow), unheard.Job())
+	if other.Token() <= unheard.Token() {
+		t.Errorf("token %d for a new row after the failover, the lost one was %d", other.Token(), unheard.Token())
+	}
+	resign(t, next)
+	if again := acquire(t, newElector(t, promoted, slow), job); again.Token() != next.Token()+1 {
+		t.Errorf("the token after %d is %d", next.Token(), again.Token())
+	}
+
+	// The old primary comes back as it was, and nobody has told it. It elects leaders of its own, and every receiver that has seen the new token refuses theirs.
+	if err := p.primary.Restart(t.Context(), true); err != nil {
+		t.Fatal(err)
+	}
+	stale := acquire(t, newElector(t, pgtest.Open(t, "pgx", p.primary.URL), slow), job)
+	if stale.Token() >= next.Token() {
+		t.Errorf("the stale primary gives out token %d, beside %d", stale.Token(), next.Token())
+	}
+}
+
+// With synchronous replication a term that was handed out is on the standby too.
+func TestSynchronousStandbyKnowsEveryTerm(t *testing.T) {
+	t.Parallel()
+	p := newPair(t)
+	pool := pgtest.Open(t, "pgx", p.primary.URL)
+	mustExec(t, pool, `ALTER SYSTEM SET synchronous_standby_names = 'standby'`)
+	mustExec(t, pool, `SELECT pg_reload_conf()`)
+	eventually(t, "synchronous replication", func() bool {
+		return scan[int](t, pool, `SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'sync'`) == 1
+	})
+	var last int64
+	for range 20 {
+		term := acquire(t, newElector(t, pool, slow), job)
+		last = term.Token()
+		resign(t, term)
+	}
+	live := acquire(t, newElector(t, pool, slow), "a job that is led")
+	p.primary.Stop(t)
+	p.promote(t)
+	promoted := pgtest.Open(t, "pgx", p.standby.URL)
+	if known := tokenOf(t, promoted, job); known != last {
+		t.Errorf("the promoted server knows token %d, the last one was %d", known, last)
+	}
+	refused(t, newElector(t, promoted, slow), live.Job()) // its lease lives on
+}
+
+func TestElectorFollowsThePrimaryThroughAFailover(t *testing.T) {
+	t.Parallel()
+	for _, driver := range pgtest.Drivers {
+		t.Run(driver, func(t *testing.T) {
+			t.Parallel()
+			p := newPair(t)
+			p.caughtUp(t)
+			pool := pgtest.Open(t, driver, p.url(t))
+			e := newElector(t, pool, leader.Config{TTL: 2 * time.Second, RetryEvery: 50 * time.Millisecond})
+			terms := make(chan *leader.Term, 10)
+			ctx, stop := context.WithCancel(t.Context())
+			ended := make(chan error, 1)
+			go func() {
+				ended <- e.Run(ctx, job, func(ctx context.Context, term *leader.Term) error {
+					terms <- term
+					<-ctx.Done()
+					return nil
+				})
+			}()
+			first := within(t, patience, terms, "the first term")
+			p.primary.Stop(t)
+			p.promote(t)
+			next := within(t, patience, terms, "a term on the promoted server")
+			if next.Token() <= first.Token() || next.Token() < 1<<32 {
+				t.Errorf("token %d after %d", next.Token(), first.Token())
+			}
+			stop()
+			<-ended
+		})
+	}
+}
+
+// url names both servers, as an application's would.
+func (p pair) url(t *testing.T) string {
+	t.Helper()
+	first, err := url.Parse(p.primary.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := url.Parse(p.standby.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first.Host += "," + second.Host
+	query := first.Query()
+	query.Set("target_session_attrs", "read-write")
+	query.Set("connect_timeout", "5")
+	first.RawQuery = query.Encode()
+	return first.String()
+}
