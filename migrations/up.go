@@ -12,8 +12,6 @@ import (
 
 	"github.com/golang-migrate/migrate/v4"
 	"github.com/golang-migrate/migrate/v4/database"
-	"github.com/golang-migrate/migrate/v4/source"
-	"github.com/golang-migrate/migrate/v4/source/iofs"
 )
 
 // versionTable is not golang-migrate's default schema_migrations, because that one belongs to the application.
@@ -54,12 +52,17 @@ func Up(ctx context.Context, db *sql.DB) error {
 	return upFrom(ctx, db, FS)
 }
 
-// upFrom is Up for any set of files. It returns soon after ctx ends even where the driver does not: lib/pq goes on reading
-// from a connection that the network has swallowed (lib/pq#620). What it leaves behind then can't commit any more, because
-// its transaction is bound to ctx.
+// upFrom is Up for any set of files.
 func upFrom(ctx context.Context, db *sql.DB, files fs.FS) error {
+	return bounded(ctx, func() error { return up(ctx, db, files) })
+}
+
+// bounded returns soon after ctx ends even where the driver does not: lib/pq goes on reading from a connection that the
+// network has swallowed (lib/pq#620). What it leaves behind then can't commit any more, because its transaction is bound to
+// ctx.
+func bounded(ctx context.Context, change func() error) error {
 	done := make(chan error, 1)
-	go func() { done <- up(ctx, db, files) }()
+	go func() { done <- change() }()
 	select {
 	case err := <-done:
 		return err
@@ -76,77 +79,38 @@ func upFrom(ctx context.Context, db *sql.DB, files fs.FS) error {
 }
 
 func up(ctx context.Context, db *sql.DB, files fs.FS) error {
-	src, err := iofs.New(files, ".")
+	src, newest, err := open(files)
 	if err != nil {
-		return fmt.Errorf("migrations: read the files: %w", err)
+		return err
 	}
-	newest, err := newestVersion(src)
-	if err != nil {
-		return fmt.Errorf("migrations: read the files: %w", err)
-	}
-
-	// A pool whose connections are all in use, or a version table that somebody has locked, must not hang a start for ever.
-	readCtx, cancel := context.WithTimeout(ctx, defaultWait)
-	defer cancel()
-	version, dirty, err := readVersion(readCtx, db, versionTable)
-	switch {
-	case sqlState(err) == "42P01": // undefined_table: never migrated
-	case err != nil:
-		return explain(readCtx, "read the version", err)
-	case version >= newest && !dirty:
-		return nil
+	version, dirty, err := look(ctx, db)
+	if err != nil || version >= newest && !dirty {
+		return err
 	}
 	// A dirty version is no error yet: the command line tool marks it so while it is at work. It counts once we have the lock.
 
-	// Asked before BEGIN, because lib/pq begins READ WRITE, which overrides a default of read-only and fails on a standby.
-	var readOnly string
-	if err := db.QueryRowContext(readCtx, "SHOW transaction_read_only").Scan(&readOnly); err != nil {
-		return explain(readCtx, "ask whether the server takes writes", err)
-	}
-	if readOnly == "on" {
-		return fmt.Errorf("%w, and the database is at version %d (dirty: %t) of %d: run this against the primary first",
-			ErrReadOnly, version, dirty, newest)
-	}
-
-	// After the wait for the lock the version must be seen as the other side left it, whatever the default isolation is.
-	tx, err := db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
-	if err != nil {
-		return explain(ctx, "begin", err)
-	}
-	defer tx.Rollback()
-
-	schema, err := lock(ctx, tx)
-	if err != nil {
+	if err := writable(ctx, db, version, newest, dirty); err != nil {
 		return err
 	}
-	table := quoteIdent(schema) + "." + versionTable
-	version, dirty, err = prepare(ctx, tx, schema, table)
-	switch {
-	case err != nil:
-		return err
-	case dirty:
-		return &DirtyError{Version: version, Schema: schema, files: upFiles(files)}
-	case version >= newest:
+	return locked(ctx, db, files, func(tx *sql.Tx, table string, version int) error {
+		if version >= newest {
+			return nil
+		}
+		m, err := migrate.NewWithInstance("pgleader", src, "postgres", &engine{ctx: ctx, tx: tx, table: table})
+		if err != nil {
+			return fmt.Errorf("migrations: %w", err)
+		}
+		for version < newest {
+			// One step a call: after a failed step, Migrate.Up leaves the goroutines behind that have read ahead.
+			if err := m.Steps(1); err != nil {
+				return explain(ctx, fmt.Sprintf("apply the version after %d (rolled back, nothing has changed)", version), err)
+			}
+			if version, _, err = readVersion(ctx, tx, table); err != nil {
+				return explain(ctx, "read the version", err)
+			}
+		}
 		return nil
-	}
-
-	m, err := migrate.NewWithInstance("pgleader", src, "postgres", &engine{ctx: ctx, tx: tx, table: table})
-	if err != nil {
-		return fmt.Errorf("migrations: %w", err)
-	}
-	for version < newest {
-		// One step a call: after a failed step, Migrate.Up leaves the goroutines behind that have read ahead.
-		if err := m.Steps(1); err != nil {
-			return explain(ctx, fmt.Sprintf("apply the version after %d (rolled back, nothing has changed)", version), err)
-		}
-		if version, _, err = readVersion(ctx, tx, table); err != nil {
-			return explain(ctx, "read the version", err)
-		}
-	}
-	if err := tx.Commit(); err != nil {
-		return explain(ctx, "commit", err)
-	}
-	return nil
+	})
 }
 
 // lock begins the part that only one process may do, and tells the schema it is about. The locks go with the transaction, so
@@ -257,18 +221,6 @@ func readVersion(ctx context.Context, q rowQuerier, table string) (version int, 
 		return database.NilVersion, false, nil
 	}
 	return version, dirty, err
-}
-
-func newestVersion(src source.Driver) (int, error) {
-	v, err := src.First()
-	for err == nil {
-		var next uint
-		if next, err = src.Next(v); errors.Is(err, fs.ErrNotExist) {
-			return int(v), nil
-		}
-		v = next
-	}
-	return 0, err
 }
 
 func quoteIdent(s string) string { return `"` + strings.ReplaceAll(s, `"`, `""`) + `"` }

@@ -97,7 +97,7 @@ func (w *worker) cron(ctx context.Context, path string, file *cronFile) error {
 		case <-w.reload:
 			file, err := readCronFile(path)
 			if err != nil {
-				w.warn("", "not reloaded: %s", tidy(err.Error()))
+				w.warn("", "not reloaded: %s", plainly(err))
 				continue
 			}
 			c.follow(ctx, file)

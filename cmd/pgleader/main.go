@@ -1,4 +1,5 @@
-// Command pgleader runs any command, in any language, on exactly one of several instances, and shows an operator who leads what.
+// Command pgleader runs any command, in any language, on exactly one of several instances, and shows an operator who
+// leads what.
 //
 // See its help, README.md and docs/operations.md. All that decides who leads is in package leader.
 package main
@@ -14,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pgleader/pgleader/internal/child"
+	"github.com/pgleader/pgleader/migrations"
 )
 
 // Exit statuses of pgleader's own; otherwise it exits with the status of the command that it ran.
@@ -58,6 +60,9 @@ It connects by --database-url, by DATABASE_URL, or by the usual PG* variables.`,
   pgleader run mail-worker -- node worker.js
   pgleader slot nightly-report --schedule '0 2 * * *' --tz Europe/Paris -- ./report.sh
   pgleader status`,
+		Args: cobra.NoArgs,
+		// Without it an unknown command would be no error.
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
@@ -67,6 +72,8 @@ It connects by --database-url, by DATABASE_URL, or by the usual PG* variables.`,
 		return hint(err, "see '%s --help'", cmd.CommandPath())
 	})
 	root.AddCommand(a.runCommand(), a.tryCommand(), a.slotCommand(), a.cronCommand(), a.nextCommand())
+	root.AddCommand(a.statusCommand(), a.historyCommand(), a.checkCommand(), a.resignCommand(), a.rerunCommand())
+	root.AddCommand(a.migrateCommand(), a.doctorCommand(), a.versionCommand())
 	return root
 }
 
@@ -88,11 +95,19 @@ func (a *app) status(err error) int {
 
 // printError prints an error and what to do about it, one line each.
 func printError(w io.Writer, err error) {
-	fmt.Fprintf(w, "pgleader: error: %s\n", tidy(err.Error()))
+	var dirty *migrations.DirtyError
+	if errors.As(err, &dirty) {
+		fmt.Fprintln(w, folded("pgleader: error: "+strings.TrimPrefix(dirty.Error(), "migrations: ")))
+		return
+	}
+	fmt.Fprintf(w, "pgleader: error: %s\n", plainly(err))
 	if advice := advice(err); advice != "" {
 		fmt.Fprintf(w, "pgleader: hint: %s\n", advice)
 	}
 }
+
+// plainly is an error's message on one line, without what a driver says beside the cause.
+func plainly(err error) string { return tidy(withoutDriver(err)) }
 
 // tidy makes one line of a message, and drops the name of the package that it came from.
 func tidy(text string) string {

@@ -23,14 +23,22 @@ type mainRunner struct{ m *testing.M }
 
 func (r mainRunner) Run() int { return pgtest.Run(r.m) }
 
-// Each script has a fresh, migrated database in DATABASE_URL, and one without tables in EMPTY_URL.
+// Each script has a fresh, migrated database in DATABASE_URL, and one without tables in EMPTY_URL. Beside testscript's
+// own commands it has exits, sql, url and role.
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
-		UpdateScripts:       os.Getenv("PGLEADER_UPDATE_SCRIPTS") != "",
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"exits": exitsCommand,
+			"sql":   sqlCommand,
+			"url":   urlCommand,
+			"role":  roleCommand,
+		},
+		UpdateScripts: os.Getenv("PGLEADER_UPDATE_SCRIPTS") != "",
 		Setup: func(env *testscript.Env) error {
+			setNames(env)
 			server := pgtest.Shared(t)
 			ctx := context.Background()
 			for name, migrated := range map[string]bool{"DATABASE_URL": true, "EMPTY_URL": false} {

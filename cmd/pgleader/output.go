@@ -36,7 +36,8 @@ func text(s string) cell { return cell{text: shown(s)} }
 
 func styled(s string, how style) cell { return cell{shown(s), how} }
 
-// shown makes a name from the database safe and clear on a terminal: control characters, and what would be taken for a column's end, are quoted.
+// shown makes a name from the database safe and clear on a terminal: control characters, and what would be taken for a
+// column's end, are quoted.
 func shown(s string) string {
 	for _, r := range s {
 		if !unicode.IsPrint(r) {
@@ -88,6 +89,35 @@ func writeJSON(out io.Writer, value any) error {
 	return encoder.Encode(value)
 }
 
+// folded breaks long lines of prose between words. Indented lines are commands to copy, and stay whole.
+func folded(text string) string {
+	const width = 100
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		if strings.HasPrefix(line, " ") {
+			b.WriteString(line)
+			continue
+		}
+		column := 0
+		for _, word := range strings.Fields(line) {
+			n := utf8.RuneCountInString(word)
+			switch {
+			case column == 0:
+			case column+1+n > width:
+				b.WriteByte('\n')
+				column = 0
+			default:
+				b.WriteByte(' ')
+				column++
+			}
+			b.WriteString(word)
+			column += n
+		}
+		b.WriteByte('\n')
+	}
+	return strings.TrimRight(b.String(), "\n")
+}
+
 // span prints a duration with the precision a person wants.
 func span(d time.Duration) string {
 	switch {
@@ -107,4 +137,16 @@ func stamp(t time.Time) string {
 		return "-"
 	}
 	return t.UTC().Format("2006-01-02T15:04:05.999Z07:00")
+}
+
+// slotStamp prints a slot with all its digits, so that it can be given back to 'pgleader rerun'.
+func slotStamp(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
+
+// instant is a time in JSON: RFC 3339 in UTC, or null.
+func instant(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	t = t.UTC()
+	return &t
 }

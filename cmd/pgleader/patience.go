@@ -21,7 +21,7 @@ func (s *slotRun) patiently(ctx context.Context, try func() error) error {
 			return err
 		}
 		if !said {
-			s.warn(s.job.name, "%s; trying again for %v", tidy(err.Error()), s.retryFor)
+			s.warn(s.job.name, "%s; trying again for %v", plainly(err), s.retryFor)
 			said = true
 		}
 		if err := pause(ctx, min(time.Second, time.Until(deadline))); err != nil {

@@ -58,7 +58,7 @@ func (w *worker) try(ctx context.Context, j job, conflict int) error {
 	}
 	r := w.work(ctx, j, term, nil)
 	if err := term.Resign(); err != nil {
-		w.warn(j.name, "could not release the lease, it expires within %v: %s", w.ttl, tidy(err.Error()))
+		w.warn(j.name, "could not release the lease, it expires within %v: %s", w.ttl, plainly(err))
 	}
 	return r.exit()
 }

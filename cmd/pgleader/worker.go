@@ -96,10 +96,10 @@ func (w *worker) report(event leader.Event) {
 	case leader.Elected:
 		w.say(event.Job, "leading under token %d", event.Token)
 	case leader.Lost:
-		w.say(event.Job, "lost the lease with token %d: %s", event.Token, tidy(event.Err.Error()))
+		w.say(event.Job, "lost the lease with token %d: %s", event.Token, plainly(event.Err))
 	case leader.Resigned:
 		if event.Err != nil {
-			w.warn(event.Job, "could not release the lease, it expires within %v: %s", w.ttl, tidy(event.Err.Error()))
+			w.warn(event.Job, "could not release the lease, it expires within %v: %s", w.ttl, plainly(event.Err))
 		}
 	case leader.Waiting:
 		w.say(event.Job, "waiting, %s leads under token %d", shown(event.Holder), event.Token)
@@ -110,14 +110,14 @@ func (w *worker) report(event leader.Event) {
 		w.say(event.Job, "slot %s started", stamp(event.Slot))
 	case leader.SlotFinished:
 		if event.Err != nil {
-			w.warn(event.Job, "slot %s %s: %s", stamp(event.Slot), event.State, tidy(event.Err.Error()))
+			w.warn(event.Job, "slot %s %s: %s", stamp(event.Slot), event.State, plainly(event.Err))
 		} else {
 			w.say(event.Job, "slot %s %s", stamp(event.Slot), event.State)
 		}
 	case leader.SlotsMissed:
-		w.warn(event.Job, "slots up to %s: %s", stamp(event.Slot), tidy(event.Err.Error()))
+		w.warn(event.Job, "slots up to %s: %s", stamp(event.Slot), plainly(event.Err))
 	case leader.RenewFailed, leader.LookFailed, leader.ClaimFailed, leader.SlotRetry:
-		w.warn(event.Job, "%s, trying again", tidy(event.Err.Error()))
+		w.warn(event.Job, "%s, trying again", plainly(event.Err))
 	case leader.Skipped:
 		if w.onSkip != nil {
 			w.onSkip(event)

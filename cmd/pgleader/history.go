@@ -1,0 +1,169 @@
+package main
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pgleader/pgleader/leader"
+)
+
+func (a *app) historyCommand() *cobra.Command {
+	var limit int
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "history JOB",
+		Short: "show what became of a job's slots, and why",
+		Long: `history shows the latest slots of a job, newest first. A slot is one scheduled time.
+All times are in UTC, by the database's clock.
+
+The state is one of
+  running    its work runs
+  cut off    its work ran, and its term is over: the process died, or lost the job; the
+             next leader records it as abandoned
+  done       its work returned without an error
+  failed     its work returned an error, or its command exited with another status than 0
+  abandoned  its work was cut off; it is run again, up to the policy's attempts
+  missed     nobody could start it in time
+  requested  'pgleader rerun' asked for another run, which has not begun
+
+With --json it is an array of objects with the fields job, slot, state (as above, "cut_off"),
+attempt, token, holder, started_at, finished_at, seconds and error. started_at is null for a
+missed slot, finished_at until the slot is decided; seconds is how long the last attempt took,
+or has been running, and null if that is unknown.
+
+It exits with 0, also when nothing is on record, and with 125 if it could not ask.`,
+		Example: `  pgleader history nightly-report
+  pgleader history nightly-report --limit 100 --json | jq '.[] | select(.state == "failed")'`,
+		Args:              oneJob,
+		ValidArgsFunction: a.completeJob,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if limit < 1 {
+				return hint(fmt.Errorf("--limit is %d, want at least 1", limit), "leave it out for the latest 20 slots")
+			}
+			o, err := a.operator()
+			if err != nil {
+				return err
+			}
+			defer o.close()
+			runs, err := o.History(cmd.Context(), args[0], limit)
+			if err != nil {
+				return err
+			}
+			lease, err := o.lease(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			now, err := o.now(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return a.printHistoryJSON(runs, lease, now)
+			}
+			if len(runs) == 0 {
+				fmt.Fprintf(a.stderr, "pgleader: no slot of %s is on record\n", shown(args[0]))
+				return nil
+			}
+			a.printHistory(runs, lease, now)
+			return nil
+		},
+	}
+	cmd.Flags().IntVar(&limit, "limit", 20, "how many `slots` to show at most")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+// cutOff is the state of a slot that the table has as running, under a term that is over.
+const cutOff leader.SlotState = "cut off"
+
+// slotState is the slot's state in the light of the job's lease, which must have been read after it.
+func slotState(run leader.SlotRun, lease leader.Lease) leader.SlotState {
+	if run.State == leader.SlotRunning && (!lease.Live() || lease.Token > run.Token) {
+		return cutOff
+	}
+	return run.State
+}
+
+func stateStyle(s leader.SlotState) style {
+	switch s {
+	case leader.SlotDone:
+		return green
+	case leader.SlotFailed, cutOff:
+		return red
+	case leader.SlotAbandoned, leader.SlotMissed, leader.SlotRequested:
+		return yellow
+	default:
+		return plain
+	}
+}
+
+// took is how long the slot's last attempt took, or has taken, if that is known.
+func took(run leader.SlotRun, lease leader.Lease, now time.Time) (time.Duration, bool) {
+	switch {
+	case run.StartedAt.IsZero():
+		return 0, false
+	case !run.FinishedAt.IsZero():
+		return run.FinishedAt.Sub(run.StartedAt), true
+	}
+	return now.Sub(run.StartedAt), slotState(run, lease) == leader.SlotRunning
+}
+
+func (a *app) printHistory(runs []leader.SlotRun, lease leader.Lease, now time.Time) {
+	rows := [][]cell{{text("SLOT"), text("STATE"), text("ATTEMPT"), text("STARTED"), text("TOOK"), text("HOLDER"),
+		text("ERROR")}}
+	for _, run := range runs {
+		s := slotState(run, lease)
+		duration := "-"
+		if d, known := took(run, lease, now); known {
+			duration = span(d)
+		}
+		rows = append(rows, []cell{
+			text(slotStamp(run.Slot)), styled(string(s), stateStyle(s)), text(strconv.Itoa(run.Attempt)), text(stamp(run.StartedAt)),
+			text(duration), text(run.Holder), text(brief(run.Error)),
+		})
+	}
+	writeTable(a.stdout, rows)
+}
+
+// brief makes one line of an error, of a length that can be read. JSON has it whole.
+func brief(message string) string {
+	const limit = 200
+	words := []rune(strings.Join(strings.Fields(message), " "))
+	if len(words) > limit {
+		return string(words[:limit]) + "…"
+	}
+	return string(words)
+}
+
+type slotJSON struct {
+	Job        string     `json:"job"`
+	Slot       *time.Time `json:"slot"`
+	State      string     `json:"state"`
+	Attempt    int        `json:"attempt"`
+	Token      int64      `json:"token"`
+	Holder     string     `json:"holder"`
+	StartedAt  *time.Time `json:"started_at"`
+	FinishedAt *time.Time `json:"finished_at"`
+	Seconds    *float64   `json:"seconds"`
+	Error      string     `json:"error"`
+}
+
+func (a *app) printHistoryJSON(runs []leader.SlotRun, lease leader.Lease, now time.Time) error {
+	rows := make([]slotJSON, len(runs))
+	for i, run := range runs {
+		rows[i] = slotJSON{
+			Job: run.Job, Slot: instant(run.Slot), State: state(slotState(run, lease)).name(), Attempt: run.Attempt,
+			Token:  run.Token,
+			Holder: run.Holder, StartedAt: instant(run.StartedAt), FinishedAt: instant(run.FinishedAt), Error: run.Error,
+		}
+		if d, known := took(run, lease, now); known {
+			seconds := d.Seconds()
+			rows[i].Seconds = &seconds
+		}
+	}
+	return writeJSON(a.stdout, rows)
+}

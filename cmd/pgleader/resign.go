@@ -1,0 +1,53 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pgleader/pgleader/leader"
+)
+
+func (a *app) resignCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "resign JOB",
+		Short: "take a job away from its leader, without two at once",
+		Long: `resign takes a job away from whoever leads it, for a leader that is stuck, or should move
+to another host. The leader steps down at its next renewal. Nobody leads the job until its
+lease would have expired, as the old leader may believe in it for so long; then every
+candidate may be elected, the old leader too if it still runs. Stop it first to prevent that.
+
+The lease says who did it: its holder is operator:USER@HOST and a random part until then.
+
+It exits with 0; with 1 if nobody leads the job; with 125 if it could not ask.`,
+		Example:           `  pgleader resign mail-worker && pgleader status --watch mail-worker`,
+		Args:              oneJob,
+		ValidArgsFunction: a.completeJob,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			job := args[0]
+			o, err := a.operator()
+			if err != nil {
+				return err
+			}
+			defer o.close()
+			lease, err := o.Dismiss(cmd.Context(), job)
+			if errors.Is(err, leader.ErrNotLed) {
+				return negative(hint(fmt.Errorf("nobody leads %s, so there is nothing to take away", shown(job)),
+					"'pgleader status' shows the jobs that were ever led; a candidate that runs takes a free job within seconds"))
+			}
+			if err != nil {
+				return err
+			}
+			verb := "led"
+			if stateOf(lease) == dismissed {
+				verb = "had taken it away before, and held"
+			}
+			fmt.Fprintf(a.stdout, "%s %s %s, under token %d, since %s\n", shown(lease.Holder), verb, shown(job), lease.Token,
+				stamp(lease.AcquiredAt))
+			fmt.Fprintf(a.stdout, "nobody leads it until %s, for %s; then every candidate may be elected\n",
+				stamp(lease.ExpiresAt), span(lease.Left))
+			return nil
+		},
+	}
+}
