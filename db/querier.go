@@ -99,7 +99,7 @@ type Querier interface {
 	// has no row or is running.
 	RequestSlot(ctx context.Context, arg RequestSlotParams) (int64, error)
 	// SurveySlots tells where a job stands: the database's time, the newest slot that has a row, whether a slot is requested, and when the
-	// job's lease was last renewed. The two times are 1970-01-01 00:00:00 UTC if there are none. Always one row.
+	// job's current or last term began and was last renewed. These times are 1970-01-01 00:00:00 UTC if there are none. Always one row.
 	SurveySlots(ctx context.Context, jobName string) (SurveySlotsRow, error)
 }
 

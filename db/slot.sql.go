@@ -404,18 +404,20 @@ const surveySlots = `-- name: SurveySlots :one
 SELECT clock_timestamp()::timestamptz AS now,
        coalesce((SELECT max(s.slot) FROM leader_slot AS s WHERE s.job_name = $1), to_timestamp(0))::timestamptz AS newest,
        EXISTS (SELECT FROM leader_slot AS s WHERE s.job_name = $1 AND s.state = 'requested') AS requested,
+       coalesce((SELECT l.acquired_at FROM leader_lease AS l WHERE l.job_name = $1), to_timestamp(0))::timestamptz AS acquired_at,
        coalesce((SELECT l.renewed_at FROM leader_lease AS l WHERE l.job_name = $1), to_timestamp(0))::timestamptz AS renewed_at
 `
 
 type SurveySlotsRow struct {
-	Now       time.Time
-	Newest    time.Time
-	Requested bool
-	RenewedAt time.Time
+	Now        time.Time
+	Newest     time.Time
+	Requested  bool
+	AcquiredAt time.Time
+	RenewedAt  time.Time
 }
 
 // SurveySlots tells where a job stands: the database's time, the newest slot that has a row, whether a slot is requested, and when the
-// job's lease was last renewed. The two times are 1970-01-01 00:00:00 UTC if there are none. Always one row.
+// job's current or last term began and was last renewed. These times are 1970-01-01 00:00:00 UTC if there are none. Always one row.
 func (q *Queries) SurveySlots(ctx context.Context, jobName string) (SurveySlotsRow, error) {
 	row := q.db.QueryRowContext(ctx, surveySlots, jobName)
 	var i SurveySlotsRow
@@ -423,6 +425,7 @@ func (q *Queries) SurveySlots(ctx context.Context, jobName string) (SurveySlotsR
 		&i.Now,
 		&i.Newest,
 		&i.Requested,
+		&i.AcquiredAt,
 		&i.RenewedAt,
 	)
 	return i, err

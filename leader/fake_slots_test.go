@@ -51,7 +51,7 @@ func (tb *table) jobSlots(job string) []*db.LeaderSlot {
 
 func (p *path) SurveySlots(ctx context.Context, job string) (db.SurveySlotsRow, error) {
 	return sendLocked(ctx, p, survey, job, func(tb *table) (db.SurveySlotsRow, error) {
-		row := db.SurveySlotsRow{Now: tb.now(), Newest: time.Unix(0, 0), RenewedAt: time.Unix(0, 0)}
+		row := db.SurveySlotsRow{Now: tb.now(), Newest: time.Unix(0, 0), AcquiredAt: time.Unix(0, 0), RenewedAt: time.Unix(0, 0)}
 		if slots := tb.jobSlots(job); len(slots) > 0 {
 			row.Newest = slots[len(slots)-1].Slot
 		}
@@ -59,7 +59,7 @@ func (p *path) SurveySlots(ctx context.Context, job string) (db.SurveySlotsRow, 
 			row.Requested = row.Requested || slot.State == string(SlotRequested)
 		}
 		if lease := tb.rows[job]; lease != nil {
-			row.RenewedAt = lease.RenewedAt
+			row.AcquiredAt, row.RenewedAt = lease.AcquiredAt, lease.RenewedAt
 		}
 		return row, nil
 	})

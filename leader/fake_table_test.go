@@ -22,7 +22,15 @@ func newTable() *table {
 	return &table{rows: make(map[string]*db.LeaderLease), slots: make(map[slotKey]*db.LeaderSlot), locks: make(map[string]chan struct{})}
 }
 
+// now is the table's time. The caller holds tb.mu.
 func (tb *table) now() time.Time { return time.Now().Add(tb.ahead).Round(0) }
+
+// clock is now for whoever does not hold tb.mu.
+func (tb *table) clock() time.Time {
+	tb.mu.Lock()
+	defer tb.mu.Unlock()
+	return tb.now()
+}
 
 // put makes another process, one outside of the test, the job's leader by a new term.
 func (tb *table) put(job, holder string, ttl time.Duration) {

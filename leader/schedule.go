@@ -66,7 +66,7 @@ func (p Policy) withDefaults() Policy {
 
 const (
 	maxAttempts = 1000
-	maxSlotWait = 10 * time.Minute // between two looks at the database's clock
+	maxSlotWait = 30 * time.Second // between two looks at the database's clock: no timer goes on while the machine is suspended
 	maxRecorded = 1000             // missed slots that are recorded at once, the latest ones
 	maxPruned   = 100              // slots that are deleted at once
 )
@@ -95,7 +95,7 @@ func (p Policy) Validate() error {
 // slot again that was cut off. An error of work is recorded with the slot, and the schedule goes on. The context of work ends as it does
 // in Run, and so does a panic.
 //
-// Slots are followed from the newest one on record. A job without any starts from a TTL before its lease was last renewed, if it was led before, and else
+// Slots are followed from the newest one on record. A job without any starts from a TTL before its lease was last renewed, or the beginning of that term, if it was led before, and else
 // from now. See Policy for slots that are late, missed, cut off or failed, and History for what became of each.
 func (e *Elector) RunSchedule(ctx context.Context, job string, schedule Schedule, policy Policy, work func(context.Context, *Slot) error) error {
 	r, err := e.roster(job, schedule, policy, work)
@@ -167,6 +167,9 @@ func (r *roster) anchor(ctx context.Context) error {
 		// Whoever led may have died after a renewal and before it began the slot of that time. Nothing is run twice for going
 		// back: what was run would be on record.
 		r.since = led.Add(-r.elector.ttl)
+		if survey.AcquiredAt.After(r.since) {
+			r.since = survey.AcquiredAt
+		}
 	}
 	return nil
 }
@@ -237,7 +240,7 @@ func (r *roster) turn(ctx context.Context, term *Term, idle *time.Time) (wait ti
 		return 0, err
 	}
 	if len(p.run) > 0 {
-		return 0, r.startAll(ctx, term, p.run, idle)
+		return 0, r.startAll(ctx, term, p.run[:1], idle) // the others may be past their grace when this one has ended
 	}
 	return p.wait, nil
 }

@@ -89,10 +89,11 @@ LIMIT sqlc.arg(max_rows);
 
 -- name: SurveySlots :one
 -- SurveySlots tells where a job stands: the database's time, the newest slot that has a row, whether a slot is requested, and when the
--- job's lease was last renewed. The two times are 1970-01-01 00:00:00 UTC if there are none. Always one row.
+-- job's current or last term began and was last renewed. These times are 1970-01-01 00:00:00 UTC if there are none. Always one row.
 SELECT clock_timestamp()::timestamptz AS now,
        coalesce((SELECT max(s.slot) FROM leader_slot AS s WHERE s.job_name = sqlc.arg(job_name)), to_timestamp(0))::timestamptz AS newest,
        EXISTS (SELECT FROM leader_slot AS s WHERE s.job_name = sqlc.arg(job_name) AND s.state = 'requested') AS requested,
+       coalesce((SELECT l.acquired_at FROM leader_lease AS l WHERE l.job_name = sqlc.arg(job_name)), to_timestamp(0))::timestamptz AS acquired_at,
        coalesce((SELECT l.renewed_at FROM leader_lease AS l WHERE l.job_name = sqlc.arg(job_name)), to_timestamp(0))::timestamptz AS renewed_at;
 
 -- name: AbandonSlots :many

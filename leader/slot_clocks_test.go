@@ -1,0 +1,65 @@
+package leader
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// The instances' clocks differ by up to ten seconds, the slots come every second and are run in no time; and an instance
+// leads for a few slots only, until it is shut down.
+func TestFiftyInstancesWhoseClocksDifferRunHundredSlotsHundredTimes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const slots = 100
+		tb := newTable()
+		d := &diary{table: tb}
+		first := midnight().Add(10 * time.Second)
+		schedule := span{first, first.Add(slots * time.Second)}
+		stops := make(map[string]func())
+		for i := range 50 {
+			p := start(t, tb, Config{})
+			wall := p.setWall()
+			wall.Store(int64(-5*time.Second) + int64(i)*int64(10*time.Second)/49)
+			stops[p.holder] = p.follow(t, schedule, Policy{CatchUp: CatchUpAll}, d.work(10*time.Millisecond))
+		}
+		for n := range 48 {
+			until(10*time.Second + time.Duration(n+1)*2*time.Second + 500*time.Millisecond)
+			stops[tb.row("job").Holder]()
+		}
+		time.Sleep(15 * time.Second)
+
+		runs, holders := make(map[time.Time]int), make(map[string]bool)
+		for _, run := range d.all() {
+			runs[run.slot]++
+			holders[run.holder] = true
+			if late := run.began.Sub(run.slot); late < 0 || late > 5*time.Second {
+				t.Errorf("slot %v is run at %v", run.slot, run.began)
+			}
+		}
+		if len(holders) < 40 {
+			t.Errorf("%d instances ran slots, want nearly all", len(holders))
+		}
+		if len(d.all()) != slots || len(runs) != slots {
+			t.Errorf("%d runs of %d slots, want %d", len(d.all()), len(runs), slots)
+		}
+		for _, row := range tb.dump() {
+			if row.State != string(SlotDone) || row.Attempt != 1 {
+				t.Errorf("%+v", row)
+			}
+		}
+	})
+}
+
+// A span comes every second, from an instant up to, but not at, another.
+type span struct{ from, to time.Time }
+
+func (s span) Next(after time.Time) time.Time {
+	next := after.Truncate(time.Second).Add(time.Second)
+	if next.Before(s.from) {
+		next = s.from
+	}
+	if !next.Before(s.to) {
+		return time.Time{}
+	}
+	return next
+}

@@ -1,0 +1,95 @@
+package leader
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// All three instances are replaced while the slot of 02:00 comes due.
+func TestSlotThatComesDueDuringADeploymentIsRunLateOrRecordedAsMissed(t *testing.T) {
+	ran, missed := []string{"02:00 done 1", "02:00 done 1"}, []string{"02:00 done 1", "02:00 missed 0"}
+	const downFrom, downTo = 2*time.Hour - 10*time.Second, 2*time.Hour + 20*time.Second
+	for _, tt := range []struct {
+		name    string
+		history bool // the slot of the day before is on record
+		led     bool // the job had a leader before
+		crash   bool // the instances are killed, and their lease has to expire
+		policy  Policy
+		want    []string
+	}{
+		{"within grace", true, true, false, Policy{}, ran},
+		{"within grace, killed", true, true, true, Policy{}, ran},
+		{"within grace, catching up on all", true, true, false, Policy{CatchUp: CatchUpAll}, ran},
+		{"within grace, skipping", true, true, false, Policy{CatchUp: CatchUpSkip}, missed},
+		{"past grace", true, true, false, Policy{Grace: 10 * time.Second}, missed},
+		{"past grace, killed", true, true, true, Policy{Grace: 10 * time.Second}, missed},
+		{"first slot, within grace", false, true, false, Policy{}, []string{"02:00 done 1"}},
+		{"first slot, within grace, killed", false, true, true, Policy{}, []string{"02:00 done 1"}},
+		{"first slot, skipping", false, true, false, Policy{CatchUp: CatchUpSkip}, []string{"02:00 missed 0"}},
+		{"first slot, past grace", false, true, false, Policy{Grace: 10 * time.Second}, []string{"02:00 missed 0"}},
+		{"first slot, past grace, killed", false, true, true, Policy{Grace: 10 * time.Second}, []string{"02:00 missed 0"}},
+		{"on record, but not led", true, false, false, Policy{}, ran},
+		{"new job", false, false, false, Policy{}, nil},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				tb := newTable()
+				d := &diary{table: tb}
+				slot := midnight().Add(2 * time.Hour)
+				if tt.history {
+					tb.record(slot.Add(-24*time.Hour), SlotDone, 1)
+				}
+				var holders []string
+				crew := func() (stops []func()) {
+					holders = nil
+					for range 3 {
+						p := start(t, tb, Config{})
+						holders = append(holders, p.holder)
+						stop := p.follow(t, daily(2*time.Hour), tt.policy, d.work(0))
+						if tt.crash {
+							stop = p.crash
+						}
+						stops = append(stops, stop)
+					}
+					return stops
+				}
+				if tt.led {
+					until(2*time.Hour - 10*time.Minute)
+					old := crew()
+					until(downFrom)
+					for _, stop := range old {
+						stop()
+					}
+				}
+				until(downTo)
+				crew()
+				time.Sleep(10 * time.Minute)
+
+				wantOutcomes(t, tb, tt.want...)
+				for _, row := range tb.dump() {
+					if row.Slot.Equal(slot) && !slices.Contains(holders, row.Holder) {
+						t.Errorf("the slot was decided by %q, want one of the new instances %q", row.Holder, holders)
+					}
+					if row.State == string(SlotMissed) && row.Error == "" {
+						t.Errorf("the slot is missed without a reason: %+v", row)
+					}
+				}
+				want := 0
+				if n := len(tt.want); n > 0 && strings.Contains(tt.want[n-1], "done") {
+					want = 1
+				}
+				if n := len(d.all()); n != want {
+					t.Errorf("%d runs, want %d", n, want)
+				}
+				for _, run := range d.all() {
+					if late := run.began.Sub(slot); late < 20*time.Second || late > time.Minute {
+						t.Errorf("the slot was run %v late", late)
+					}
+				}
+			})
+		})
+	}
+}

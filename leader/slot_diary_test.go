@@ -1,0 +1,114 @@
+package leader
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/pgleader/pgleader/db"
+)
+
+// A diary notes which slots were run, as their works saw it.
+type diary struct {
+	table *table
+	mu    sync.Mutex
+	runs  []slotRun
+}
+
+// A slotRun is one run of one slot.
+type slotRun struct {
+	slot    time.Time
+	attempt int
+	began   time.Time // by the database's clock
+	holder  string
+}
+
+type slotFunc = func(context.Context, *Slot) error
+
+// work returns a work that notes its run, and then takes some time unless its context ends.
+func (d *diary) work(takes time.Duration) slotFunc {
+	return func(ctx context.Context, s *Slot) error {
+		d.note(s)
+		return sleep(ctx, takes)
+	}
+}
+
+func (d *diary) note(s *Slot) {
+	now := d.table.clock()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.runs = append(d.runs, slotRun{s.Time(), s.Attempt(), now, s.elector.holder})
+}
+
+func (d *diary) all() []slotRun {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.Clone(d.runs)
+}
+
+// follow has the process run a schedule in the background. The returned function shuts it down, and waits until it has.
+func (p *process) follow(t *testing.T, schedule Schedule, policy Policy, work slotFunc) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- p.RunSchedule(ctx, "job", schedule, policy, work) }()
+	stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			t.Errorf("RunSchedule = %v, want what ended its context", err)
+		}
+	})
+	t.Cleanup(stop)
+	return stop
+}
+
+// crash makes sure that nothing of the process reaches the server any more.
+func (p *process) crash() { p.path.suffer(always(trouble{hangs: true})) }
+
+// outcomes tells what the slot table says, a line for a slot.
+func (tb *table) outcomes() []string {
+	var lines []string
+	for _, row := range tb.dump() {
+		lines = append(lines, fmt.Sprintf("%s %s %d", row.Slot.Format("15:04"), row.State, row.Attempt))
+	}
+	return lines
+}
+
+func wantOutcomes(t *testing.T, tb *table, want ...string) {
+	t.Helper()
+	if got := tb.outcomes(); !slices.Equal(got, want) {
+		t.Errorf("the slots are %q, want %q", got, want)
+	}
+}
+
+// record writes the row of a slot that was run in the past, under the job's first term.
+func (tb *table) record(slot time.Time, state SlotState, attempt int32) {
+	tb.mu.Lock()
+	defer tb.mu.Unlock()
+	tb.slots[slotKey{"job", slot}] = &db.LeaderSlot{
+		JobName: "job", Slot: slot, State: string(state), Attempt: attempt, Token: 1, Holder: "gone",
+	}
+}
+
+// daily comes once a day, at a time of day in UTC.
+type daily time.Duration
+
+func (d daily) Next(after time.Time) time.Time {
+	next := after.Truncate(24 * time.Hour).Add(time.Duration(d))
+	if !next.After(after) {
+		next = next.Add(24 * time.Hour)
+	}
+	return next
+}
+
+// until waits for a time of the bubble's first day.
+func until(timeOfDay time.Duration) {
+	time.Sleep(time.Until(midnight().Add(timeOfDay)))
+}
+
+// midnight is when a bubble begins.
+func midnight() time.Time { return time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC) }

@@ -1,0 +1,97 @@
+package leader
+
+import (
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// An hourly job takes a little more than three hours, from 01:00 on.
+func TestSlotsThatComeDueDuringALongRunAreDecidedAsThePolicySays(t *testing.T) {
+	const (
+		late    = "nobody could start it within "
+		running = "the job was running, or nobody led it"
+		later   = "a later slot was due"
+	)
+	for _, tt := range []struct {
+		name   string
+		policy Policy
+		want   []string // at 12:30
+		why    []string // of the missed slots, in the order of the slots
+	}{
+		{
+			"skip",
+			Policy{CatchUp: CatchUpSkip},
+			[]string{
+				"01:00 done 1", "02:00 missed 0", "03:00 missed 0", "04:00 missed 0",
+				"05:00 done 1", "06:00 missed 0", "07:00 missed 0", "08:00 missed 0",
+				"09:00 done 1", "10:00 missed 0", "11:00 missed 0", "12:00 missed 0",
+			},
+			[]string{
+				late + "1h0m0s", late + "1h0m0s", running, late + "1h0m0s", late + "1h0m0s", running,
+				late + "1h0m0s", late + "1h0m0s", running,
+			},
+		},
+		{
+			"latest",
+			Policy{},
+			[]string{
+				"01:00 done 1", "02:00 missed 0", "03:00 missed 0", "04:00 done 1", "05:00 missed 0", "06:00 missed 0", "07:00 done 1",
+				"08:00 missed 0", "09:00 missed 0", "10:00 running 1",
+			},
+			[]string{late + "1h0m0s", late + "1h0m0s", late + "1h0m0s", late + "1h0m0s", late + "1h0m0s", late + "1h0m0s"},
+		},
+		{
+			"latest within a day",
+			Policy{Grace: 24 * time.Hour},
+			[]string{
+				"01:00 done 1", "02:00 missed 0", "03:00 missed 0", "04:00 done 1", "05:00 missed 0", "06:00 missed 0", "07:00 done 1",
+				"08:00 missed 0", "09:00 missed 0", "10:00 running 1",
+			},
+			[]string{later, later, later, later, later, later},
+		},
+		{
+			"all within a day",
+			Policy{CatchUp: CatchUpAll, Grace: 24 * time.Hour},
+			[]string{"01:00 done 1", "02:00 done 1", "03:00 done 1", "04:00 running 1"},
+			nil,
+		},
+		{
+			// At 04:01 the slots of 03:00 and 04:00 can both be started in time, but only one of them is.
+			"all within two hours",
+			Policy{CatchUp: CatchUpAll, Grace: 2 * time.Hour},
+			[]string{
+				"01:00 done 1", "02:00 missed 0", "03:00 done 1", "04:00 missed 0", "05:00 missed 0", "06:00 done 1", "07:00 missed 0",
+				"08:00 missed 0", "09:00 running 1",
+			},
+			[]string{late + "2h0m0s", late + "2h0m0s", late + "2h0m0s", late + "2h0m0s", late + "2h0m0s"},
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				tb := newTable()
+				d := &diary{table: tb}
+				until(30 * time.Minute)
+				start(t, tb, Config{}).follow(t, every(time.Hour), tt.policy, d.work(3*time.Hour+time.Minute))
+				until(12*time.Hour + 30*time.Minute)
+				wantOutcomes(t, tb, tt.want...)
+				var why []string
+				ran := 0
+				for _, row := range tb.dump() {
+					if row.State == string(SlotMissed) {
+						why = append(why, row.Error)
+					} else {
+						ran++
+					}
+				}
+				if !slices.Equal(why, tt.why) {
+					t.Errorf("slots were missed because %q, want %q", why, tt.why)
+				}
+				if runs := d.all(); len(runs) != ran {
+					t.Errorf("%d runs, %d on record", len(runs), ran)
+				}
+			})
+		})
+	}
+}

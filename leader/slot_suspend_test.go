@@ -1,0 +1,75 @@
+package leader
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// The monotonic clock stands still while the machine is suspended, and with it every timer: one that was set for 02:00 would
+// go off as much too late as the machine was away.
+func TestSlotThatComesDueWhileTheMachineIsSuspendedIsRunWithinAMinuteOfWaking(t *testing.T) {
+	const slot = 2 * time.Hour
+	schedule := func(t *testing.T, p *process, d *diary) {
+		p.follow(t, daily(slot), Policy{Grace: 12 * time.Hour}, d.work(0))
+	}
+	once := func(t *testing.T, p *process, d *diary) {
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() {
+			_, err := p.RunSlot(ctx, "job", midnight().Add(slot), d.work(0))
+			ended <- err
+		}()
+		t.Cleanup(func() {
+			cancel()
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	for _, tt := range []struct {
+		name    string
+		begin   func(*testing.T, *process, *diary)
+		ttl     time.Duration
+		asleep  time.Duration // from then on, by the clock on the wall
+		lasts   time.Duration
+		another time.Duration // what is left of the lease of an instance that was elected meanwhile
+	}{
+		{"leader that keeps its lease", schedule, 24 * time.Hour, 13 * time.Minute, 3 * time.Hour, 0},
+		{"leader that lost its lease", schedule, 15 * time.Second, 13 * time.Minute, 3 * time.Hour, 0},
+		{"leader whose lease was taken", schedule, 15 * time.Second, 13 * time.Minute, 3 * time.Hour, 20 * time.Second},
+		{"leader, woken before the slot", schedule, 24 * time.Hour, 13 * time.Minute, 105 * time.Minute, 0},
+		{"leader, asleep shortly before the slot", schedule, 24 * time.Hour, slot - 9*time.Minute, time.Hour, 0},
+		{"one slot", once, 15 * time.Second, 13 * time.Minute, 3 * time.Hour, 0},
+		{"one slot, asleep shortly before it", once, 15 * time.Second, slot - 9*time.Minute, time.Hour, 0},
+		{"one slot, woken before it", once, 15 * time.Second, 13 * time.Minute, 105 * time.Minute, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				tb := newTable()
+				d := &diary{table: tb}
+				p := start(t, tb, Config{TTL: tt.ttl})
+				wall := p.setWall()
+				tt.begin(t, p, d)
+				until(tt.asleep)
+				suspend(tb, wall, tt.lasts)
+				if tt.another > 0 {
+					tb.put("job", "another", tt.another)
+				}
+				due := tb.clock()
+				if at := midnight().Add(slot); at.After(due) {
+					due = at
+				}
+				time.Sleep(due.Sub(tb.clock()) + time.Minute)
+				runs := d.all()
+				if len(runs) != 1 {
+					t.Fatalf("%d runs within a minute, want 1", len(runs))
+				}
+				if late := runs[0].began.Sub(due); late < 0 || late > time.Minute {
+					t.Errorf("the slot is run %v after it was due and the machine awake, want within a minute", late)
+				}
+			})
+		})
+	}
+}
