@@ -12,7 +12,11 @@ import (
 // nothing new is started. The lease is renewed until the commands have ended.
 func (w *worker) listen() (stop func()) {
 	incoming := make(chan os.Signal, 16)
-	signal.Notify(incoming, caught...)
+	for _, sig := range caught {
+		if !signal.Ignored(sig) { // as under nohup: then the command inherits that
+			signal.Notify(incoming, sig)
+		}
+	}
 	done := make(chan struct{})
 	gone := make(chan struct{})
 	go func() {

@@ -209,10 +209,11 @@ func playCaller() {
 	}
 }
 
-// playDeafKeeper starts the command, and then takes no notice of anything.
+// playDeafKeeper starts the command, and then takes no notice of anything until the caller is dead.
 func playDeafKeeper() {
+	in := gob.NewDecoder(os.NewFile(3, "control"))
 	var s spec
-	if err := gob.NewDecoder(os.NewFile(3, "control")).Decode(&s); err != nil {
+	if err := in.Decode(&s); err != nil {
 		panic(err)
 	}
 	runtime.LockOSThread()
@@ -221,7 +222,8 @@ func playDeafKeeper() {
 		panic(err)
 	}
 	report{Kind: reportStarted, Value: int32(pgid)}.send(os.NewFile(4, "status"))
-	for {
-		time.Sleep(time.Hour)
+	for in.Decode(&order{}) == nil {
 	}
+	syscall.Kill(-pgid, syscall.SIGKILL)
+	os.Exit(0)
 }
