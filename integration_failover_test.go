@@ -164,15 +164,16 @@ func TestTermGoesOnThroughAFailoverThatLosesNothing(t *testing.T) {
 func (p pair) url(t *testing.T) string {
 	t.Helper()
 	var hosts, ports []string
-	var password string
+	var user, password string
 	for _, server := range []*pgtest.Server{p.primary, p.standby} {
 		u, err := url.Parse(server.URL)
 		if err != nil {
 			t.Fatal(err)
 		}
 		hosts, ports = append(hosts, u.Hostname()), append(ports, u.Port())
+		user = u.User.Username()
 		password, _ = u.User.Password()
 	}
 	return "host=" + strings.Join(hosts, ",") + " port=" + strings.Join(ports, ",") +
-		" user=postgres dbname=postgres sslmode=disable connect_timeout=5 target_session_attrs=read-write password=" + password
+		" user=" + user + " dbname=postgres sslmode=disable connect_timeout=5 target_session_attrs=read-write password=" + password
 }

@@ -13,8 +13,10 @@ func TestSlotsAreJudgedByTheNewestThatWasDone(t *testing.T) {
 	now := time.Date(2026, 3, 10, 9, 0, 0, 0, time.UTC)
 	night := func(days int) time.Time { return time.Date(2026, 3, 10-days, 2, 0, 0, 0, time.UTC) }
 	slot := func(days int, state leader.SlotState) leader.SlotRun {
-		run := leader.SlotRun{Job: "report", Slot: night(days), State: state, Attempt: 1, Token: 4, Holder: "web-1",
-			StartedAt: night(days)}
+		run := leader.SlotRun{
+			Job: "report", Slot: night(days), State: state, Attempt: 1, Token: 4, Holder: "web-1",
+			StartedAt: night(days),
+		}
 		if state != leader.SlotRunning && state != leader.SlotRequested {
 			run.FinishedAt = night(days).Add(10 * time.Minute)
 		}
@@ -23,8 +25,10 @@ func TestSlotsAreJudgedByTheNewestThatWasDone(t *testing.T) {
 		}
 		return run
 	}
-	live := leader.Lease{Job: "report", Holder: "web-1", Token: 4, AcquiredAt: night(0), RenewedAt: now,
-		ExpiresAt: now.Add(15 * time.Second), Left: 15 * time.Second}
+	live := leader.Lease{
+		Job: "report", Holder: "web-1", Token: 4, AcquiredAt: night(0), RenewedAt: now,
+		ExpiresAt: now.Add(15 * time.Second), Left: 15 * time.Second,
+	}
 	expired := live
 	expired.ExpiresAt, expired.Left = now.Add(-time.Hour), -time.Hour
 	taken := live
@@ -38,22 +42,54 @@ func TestSlotsAreJudgedByTheNewestThatWasDone(t *testing.T) {
 		text  string // all of it must be in the line, part by part
 	}{
 		{"nothing on record", nil, leader.Lease{Job: "report"}, isCritical, "no slot is on record…nobody has ever led it"},
-		{"done last night", []leader.SlotRun{slot(0, leader.SlotDone)}, expired, isOK,
-			"was done 6h50m0s ago by web-1…age=24600s;;90000;0"},
-		{"done too long ago", []leader.SlotRun{slot(2, leader.SlotDone)}, live, isCritical,
-			"more than 25h…nothing is on record…web-1 has led it for 7h0m0s"},
-		{"nobody alive", []leader.SlotRun{slot(2, leader.SlotDone)}, expired, isCritical,
-			"nothing is on record…nobody has led it for 1h0m0s"},
-		{"failed since", []leader.SlotRun{slot(0, leader.SlotFailed), slot(1, leader.SlotDone)}, live, isCritical,
-			"slot 2026-03-10T02:00:00Z failed (why failed)"},
-		{"never done", []leader.SlotRun{slot(0, leader.SlotMissed), slot(1, leader.SlotAbandoned)}, live, isCritical,
-			"none of the latest 2 slots was done…was missed…why missed"},
-		{"running now", []leader.SlotRun{slot(0, leader.SlotRunning), slot(1, leader.SlotDone)}, live, isCritical,
-			"has been running for 7h0m0s"},
-		{"requested", []leader.SlotRun{slot(0, leader.SlotRequested), slot(1, leader.SlotDone)}, live, isCritical,
-			"waits for the run that was requested"},
-		{"cut off", []leader.SlotRun{slot(0, leader.SlotRunning), slot(1, leader.SlotDone)}, taken, isCritical,
-			"was cut off: the term of web-1 is over"},
+		{
+			"done last night",
+			[]leader.SlotRun{slot(0, leader.SlotDone)},
+			expired, isOK,
+			"was done 6h50m0s ago by web-1…age=24600s;;90000;0",
+		},
+		{
+			"done too long ago",
+			[]leader.SlotRun{slot(2, leader.SlotDone)},
+			live, isCritical,
+			"more than 25h…nothing is on record…web-1 has led it for 7h0m0s",
+		},
+		{
+			"nobody alive",
+			[]leader.SlotRun{slot(2, leader.SlotDone)},
+			expired, isCritical,
+			"nothing is on record…nobody has led it for 1h0m0s",
+		},
+		{
+			"failed since",
+			[]leader.SlotRun{slot(0, leader.SlotFailed), slot(1, leader.SlotDone)},
+			live, isCritical,
+			"slot 2026-03-10T02:00:00Z failed (why failed)",
+		},
+		{
+			"never done",
+			[]leader.SlotRun{slot(0, leader.SlotMissed), slot(1, leader.SlotAbandoned)},
+			live, isCritical,
+			"none of the latest 2 slots was done…was missed…why missed",
+		},
+		{
+			"running now",
+			[]leader.SlotRun{slot(0, leader.SlotRunning), slot(1, leader.SlotDone)},
+			live, isCritical,
+			"has been running for 7h0m0s",
+		},
+		{
+			"requested",
+			[]leader.SlotRun{slot(0, leader.SlotRequested), slot(1, leader.SlotDone)},
+			live, isCritical,
+			"waits for the run that was requested",
+		},
+		{
+			"cut off",
+			[]leader.SlotRun{slot(0, leader.SlotRunning), slot(1, leader.SlotDone)},
+			taken, isCritical,
+			"was cut off: the term of web-1 is over",
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()

@@ -113,8 +113,10 @@ func took(run leader.SlotRun, lease leader.Lease, now time.Time) (time.Duration,
 }
 
 func (a *app) printHistory(runs []leader.SlotRun, lease leader.Lease, now time.Time) {
-	rows := [][]cell{{text("SLOT"), text("STATE"), text("ATTEMPT"), text("STARTED"), text("TOOK"), text("HOLDER"),
-		text("ERROR")}}
+	rows := [][]cell{{
+		text("SLOT"), text("STATE"), text("ATTEMPT"), text("STARTED"), text("TOOK"), text("HOLDER"),
+		text("ERROR"),
+	}}
 	for _, run := range runs {
 		s := slotState(run, lease)
 		duration := "-"

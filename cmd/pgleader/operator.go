@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -42,13 +43,12 @@ func (a *app) operator() (*operator, error) {
 		Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
-		pool.Close()
-		return nil, err
+		return nil, errors.Join(err, pool.Close())
 	}
 	return &operator{elector, pool}, nil
 }
 
-func (o *operator) close() { o.pool.Close() }
+func (o *operator) close() { _ = o.pool.Close() } // nothing is left to lose
 
 // lease looks at one job. That of a job without a row has token 0.
 func (o *operator) lease(ctx context.Context, job string) (leader.Lease, error) {

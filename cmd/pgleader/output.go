@@ -99,7 +99,7 @@ func folded(text string) string {
 			continue
 		}
 		column := 0
-		for _, word := range strings.Fields(line) {
+		for word := range strings.FieldsSeq(line) {
 			n := utf8.RuneCountInString(word)
 			switch {
 			case column == 0:

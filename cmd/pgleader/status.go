@@ -84,7 +84,8 @@ It exits with 0; with 1 if JOB is given and nobody leads it; with 125 if it coul
 // watchStatus shows the leases again and again, in place on a terminal. Only the first look may fail: during an outage
 // it goes on.
 func (a *app) watchStatus(ctx context.Context, options statusOptions, look func(context.Context) ([]leader.Lease,
-	error)) error {
+	error),
+) error {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	tick := time.NewTicker(watchEvery)
@@ -174,8 +175,10 @@ func (a *app) printLeases(leases []leader.Lease) {
 		case neverLed:
 			holder = text("-")
 		}
-		rows = append(rows, []cell{text(l.Job), styled(string(s), s.style()), text(since), left,
-			text(strconv.FormatInt(l.Token, 10)), holder})
+		rows = append(rows, []cell{
+			text(l.Job), styled(string(s), s.style()), text(since), left,
+			text(strconv.FormatInt(l.Token, 10)), holder,
+		})
 	}
 	writeTable(a.stdout, rows)
 }

@@ -224,14 +224,25 @@ func TestLeftoversDieBeforeDone(t *testing.T) {
 		linux        bool
 	}{
 		{"of the group", "sleep 60 & echo $! >$PIDS; exit 3", time.Minute, Result{ExitCode: 3}, false},
-		{"that ignore SIGTERM", "trap '' TERM; sleep 60 & echo $! >$PIDS; exit 3", 100 * time.Millisecond,
-			Result{ExitCode: 3, Killed: true}, false},
-		{"outside the group", "setsid sh -c 'echo $$ >$PIDS; exec sleep 60' & until [ -s $PIDS ]; do sleep 0.01; done; exit 3",
-			time.Minute, Result{ExitCode: 3}, true},
-		{"outside the group that ignore SIGTERM",
+		{
+			"that ignore SIGTERM", "trap '' TERM; sleep 60 & echo $! >$PIDS; exit 3", 100 * time.Millisecond,
+			Result{ExitCode: 3, Killed: true},
+			false,
+		},
+		{
+			"outside the group", "setsid sh -c 'echo $$ >$PIDS; exec sleep 60' & until [ -s $PIDS ]; do sleep 0.01; done; exit 3",
+			time.Minute,
+			Result{ExitCode: 3},
+			true,
+		},
+		{
+			"outside the group that ignore SIGTERM",
 			`setsid sh -c 'trap "" TERM; echo $$ >$PIDS; sleep 60 & setsid sleep 60; :' &
 			until [ -s $PIDS ]; do sleep 0.01; done; exit 3`,
-			100 * time.Millisecond, Result{ExitCode: 3, Killed: true}, true},
+			100 * time.Millisecond,
+			Result{ExitCode: 3, Killed: true},
+			true,
+		},
 	} {
 		if row.linux && runtime.GOOS != "linux" {
 			continue
