@@ -3,11 +3,8 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
-	"net"
 	"net/url"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -120,7 +117,7 @@ func TestDoctorRecognisesPoolerAndToolWorksThroughIt(t *testing.T) {
 	for mode, want := range map[string]level{"transaction": warning, "session": fine} {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
-			pooled := startPgBouncer(t, pgtest.NewURL(t), mode)
+			pooled := pgtest.PgBouncer(t, pgtest.NewURL(t), mode)
 			found := examined(t, pooled, time.Hour)
 			if f := found["pooler"]; f.Level != want || strings.Contains(f.Finding, "could not") {
 				t.Errorf("in pool mode %s: %+v", mode, f)
@@ -138,77 +135,5 @@ func TestDoctorRecognisesPoolerAndToolWorksThroughIt(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-// startPgBouncer puts one before the database, if it is installed, and returns the URL by way of it.
-func startPgBouncer(t *testing.T, rawURL, mode string) string {
-	t.Helper()
-	path, err := exec.LookPath("pgbouncer")
-	if err != nil {
-		t.Skip("pgbouncer is not installed")
-	}
-	u, err := url.Parse(rawURL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	port := listener.Addr().(*net.TCPAddr).Port
-	listener.Close()
-	password, _ := u.User.Password()
-	name := strings.TrimPrefix(u.Path, "/")
-	config := filepath.Join(t.TempDir(), "pgbouncer.ini")
-	text := fmt.Sprintf(`[databases]
-%s = host=%s port=%s dbname=%s user=%s password=%s
-[pgbouncer]
-listen_addr = 127.0.0.1
-listen_port = %d
-unix_socket_dir =
-auth_type = any
-pool_mode = %s
-`, name, u.Hostname(), u.Port(), name, u.User.Username(), password, port, mode)
-	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	args := []string{"-q", config}
-	if os.Getuid() == 0 {
-		args = append([]string{"-u", "nobody"}, args...) // it refuses to be root
-	}
-	cmd := exec.Command(path, args...)
-	log, err := cmd.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	ended := make(chan string, 1)
-	go func() {
-		text, _ := io.ReadAll(log)
-		ended <- string(text)
-	}()
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		<-ended
-		_ = cmd.Wait()
-	})
-	u.Host = fmt.Sprintf("127.0.0.1:%d", port)
-	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(10 * time.Millisecond) {
-		conn, err := pgx.Connect(t.Context(), u.String())
-		if err == nil {
-			conn.Close(context.Background())
-			return u.String()
-		}
-		select {
-		case text := <-ended:
-			t.Fatalf("pgbouncer ended:\n%s", text)
-		default:
-		}
-		if time.Now().After(deadline) {
-			t.Fatal(err)
-		}
 	}
 }

@@ -1,0 +1,90 @@
+package pgtest
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// PgBouncer puts a pooler in the mode, "transaction" or "session", before the database, and returns the URL by way of it. The test is skipped
+// where it is not installed.
+func PgBouncer(t testing.TB, rawURL, mode string) string {
+	t.Helper()
+	path, err := exec.LookPath("pgbouncer")
+	if err != nil {
+		t.Skip("pgbouncer is not installed")
+	}
+	u, err := url.Parse(rawURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := listener.Addr().(*net.TCPAddr).Port
+	listener.Close()
+	password, _ := u.User.Password()
+	name := strings.TrimPrefix(u.Path, "/")
+	config := filepath.Join(t.TempDir(), "pgbouncer.ini")
+	text := fmt.Sprintf(`[databases]
+%s = host=%s port=%s dbname=%s user=%s password=%s
+[pgbouncer]
+listen_addr = 127.0.0.1
+listen_port = %d
+unix_socket_dir =
+auth_type = any
+pool_mode = %s
+`, name, u.Hostname(), u.Port(), name, u.User.Username(), password, port, mode)
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	args := []string{"-q", config}
+	if os.Getuid() == 0 {
+		args = append([]string{"-u", "nobody"}, args...) // it refuses to be root
+	}
+	cmd := exec.Command(path, args...)
+	log, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan string, 1)
+	go func() {
+		text, _ := io.ReadAll(log)
+		ended <- string(text)
+	}()
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		<-ended
+		_ = cmd.Wait()
+	})
+	u.Host = fmt.Sprintf("127.0.0.1:%d", port)
+	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		conn, err := pgx.Connect(context.Background(), u.String())
+		if err == nil {
+			conn.Close(context.Background())
+			return u.String()
+		}
+		select {
+		case text := <-ended:
+			t.Fatalf("pgbouncer ended:\n%s", text)
+		default:
+		}
+		if time.Now().After(deadline) {
+			t.Fatal(err)
+		}
+	}
+}
