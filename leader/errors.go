@@ -43,7 +43,7 @@ var (
 	ErrSchedule = errors.New("leader: invalid schedule")
 
 	errForbidden = errors.New("leader: the role may not use pgleader's tables: GRANT SELECT, INSERT, UPDATE ON leader_lease to it, " +
-		"and for slots SELECT, INSERT, UPDATE, DELETE ON leader_slot")
+		"EXECUTE ON FUNCTION leader_token_floor where that was revoked, and for slots SELECT, INSERT, UPDATE, DELETE ON leader_slot")
 
 	errNoWork = errors.New("leader: work is nil, want a function")
 
