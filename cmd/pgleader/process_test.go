@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	testTTL  = 2 * time.Second
+	testTTL  = 3 * time.Second
 	patience = time.Minute
 )
 

@@ -60,16 +60,20 @@ func (w *worker) start(ctx context.Context) (_ context.Context, end func(), err 
 	if w.stopWithin == 0 {
 		w.stopWithin = w.ttl / 5
 	}
+	if longest := w.ttl * 5 / 12; w.stopWithin < 0 || w.stopWithin > longest {
+		return nil, nil, hint(fmt.Errorf("--stop-within is %v, want 0 to %v with --ttl %v", w.stopWithin, longest, w.ttl),
+			"a longer --ttl leaves more time")
+	}
 	w.elector, err = leader.New(w.pool, leader.Config{
 		Holder:     w.holder,
 		TTL:        w.ttl,
 		RenewEvery: w.renewEvery(),
-		StopWithin: w.stopWithin,
+		StopWithin: w.stopping(),
 		Logger:     slog.New(slog.DiscardHandler),
 		OnEvent:    w.report,
 	})
 	if err != nil {
-		return nil, nil, hint(err, "a longer --ttl leaves more time for --stop-within")
+		return nil, nil, err
 	}
 	w.children = make(map[*child.Child]struct{})
 	w.reload = make(chan struct{}, 1)
@@ -84,11 +88,14 @@ func (w *worker) start(ctx context.Context) (_ context.Context, end func(), err 
 	}, nil
 }
 
-// renewEvery leaves room for --stop-within in the TTL, down to a twentieth of it.
+// renewEvery leaves room for --stop-within in the TTL.
 func (w *worker) renewEvery() time.Duration {
-	room := w.ttl*17/30 - w.stopWithin // TTL/3 is for one renewal, TTL/10 the library's margin
-	return max(min(w.ttl/3, room), w.ttl/20)
+	room := w.ttl*17/30 - w.stopping() // TTL/3 is for one renewal, TTL/10 the library's margin
+	return min(w.ttl/3, room) // a twentieth of the TTL at least, as start sees to it
 }
+
+// stopping is --stop-within, and a tenth of the TTL for the kill itself: on a busy machine it takes a while until a process group is gone.
+func (w *worker) stopping() time.Duration { return w.stopWithin + w.ttl/10 }
 
 // report tells what happens to the leases, in the words of the command line.
 func (w *worker) report(event leader.Event) {
