@@ -48,8 +48,8 @@ func TestOutput(t *testing.T) {
 			}
 		})
 	}
-	if ran != 4 {
-		t.Errorf("ran %d examples, want 4", ran)
+	if ran != 5 {
+		t.Errorf("ran %d examples, want 5", ran)
 	}
 }
 
