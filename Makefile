@@ -1,5 +1,6 @@
 # Everything runs on a fresh clone with Go and either Docker or a PostgreSQL installation; the tools are pinned in tools/.
 
+PACKAGES = ./...
 POSTGRES = go run ./internal/pgtest/with
 TOOL     = go tool -modfile=tools/go.mod
 
@@ -16,7 +17,7 @@ demo: ## Watch three workers elect a leader, lose it three ways, and report ever
 	@go run ./internal/demo
 
 test: ## Run the whole suite with the race detector on a throwaway Postgres
-	$(POSTGRES) -- go test -race -p 1 ./...
+	$(POSTGRES) -- go test -race -p 1 $(PACKAGES)
 
 generate: ## Regenerate db/ after a change in queries/ or migrations/
 	$(TOOL) sqlc generate
