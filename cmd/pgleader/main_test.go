@@ -21,7 +21,17 @@ func TestMain(m *testing.M) {
 // mainRunner removes the shared server when the tests have run.
 type mainRunner struct{ m *testing.M }
 
-func (r mainRunner) Run() int { return pgtest.Run(r.m) }
+func (r mainRunner) Run() int {
+	defer func() {
+		for _, clean := range cleanUp {
+			clean()
+		}
+	}()
+	return pgtest.Run(r.m)
+}
+
+// cleanUp is what to do after the tests.
+var cleanUp []func()
 
 // Each script has a fresh, migrated database in DATABASE_URL, and one without tables in EMPTY_URL. Beside testscript's
 // own commands it has exits, sql, url and role.

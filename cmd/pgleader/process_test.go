@@ -4,6 +4,7 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -37,11 +38,7 @@ func launch(t *testing.T, url string, args ...string) *instance {
 // launchWith is launch with more in the environment.
 func launchWith(t *testing.T, url string, env []string, args ...string) *instance {
 	t.Helper()
-	path, err := exec.LookPath("pgleader")
-	if err != nil {
-		t.Fatal(err)
-	}
-	i := &instance{Cmd: exec.Command(path, args...), gone: make(chan struct{})}
+	i := &instance{Cmd: exec.Command(binary(t), args...), gone: make(chan struct{})}
 	i.Env = append(append(os.Environ(), "DATABASE_URL="+url), env...)
 	i.Stderr = &i.errs
 	i.WaitDelay = patience
@@ -61,6 +58,33 @@ func launchWith(t *testing.T, url string, env []string, args ...string) *instanc
 		}
 	})
 	return i
+}
+
+var built struct {
+	once sync.Once
+	path string
+	err  error
+}
+
+// binary builds pgleader as its users have it. The test binary could be it too, but takes far longer to start.
+func binary(t *testing.T) string {
+	t.Helper()
+	built.once.Do(func() {
+		dir, err := os.MkdirTemp("", "pgleader-test-")
+		if err != nil {
+			built.err = err
+			return
+		}
+		cleanUp = append(cleanUp, func() { _ = os.RemoveAll(dir) })
+		built.path = filepath.Join(dir, "pgleader")
+		if out, err := exec.Command("go", "build", "-o", built.path, ".").CombinedOutput(); err != nil {
+			built.err = fmt.Errorf("%w: %s", err, out)
+		}
+	})
+	if built.err != nil {
+		t.Fatal(built.err)
+	}
+	return built.path
 }
 
 func (i *instance) send(t *testing.T, sig syscall.Signal) {

@@ -32,7 +32,7 @@ variables of 'pgleader run'; it gets the same signals and is ended in the same w
 
 Exit status: the command's, 128+n if signal n ended it; 0 if there was nothing to do here;
 124 if the lease was lost; 125 if pgleader failed; 126 or 127 if the command could not be run.`,
-		Example: `  0 2 * * *  pgleader slot nightly-report --schedule '0 2 * * *' --tz Europe/Paris -- node report.js
+		Example: `  pgleader slot nightly-report --schedule '0 2 * * *' --tz Europe/Paris -- node report.js
   pgleader slot nightly-report --slot 2026-11-29T02:00:00Z -- ./report.sh`,
 		Args: jobAndCommand,
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -91,7 +91,7 @@ func (w *worker) start(ctx context.Context) (_ context.Context, end func(), err 
 // renewEvery leaves room for --stop-within in the TTL.
 func (w *worker) renewEvery() time.Duration {
 	room := w.ttl*17/30 - w.stopping() // TTL/3 is for one renewal, TTL/10 the library's margin
-	return min(w.ttl/3, room) // a twentieth of the TTL at least, as start sees to it
+	return min(w.ttl/3, room)          // a twentieth of the TTL at least, as start sees to it
 }
 
 // stopping is --stop-within, and a tenth of the TTL for the kill itself: on a busy machine it takes a while until a process group is gone.
