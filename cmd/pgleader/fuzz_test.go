@@ -9,8 +9,15 @@ import (
 // A schedule that is taken comes, and goes on coming.
 func FuzzParseSchedule(f *testing.F) {
 	for _, seed := range [][2]string{
-		{"0 2 * * *", "Europe/Paris"}, {"*/5 * * * * *", ""}, {"0 2 30 2 *", "UTC"}, {"@daily", "America/New_York"},
-		{"@every 1s", ""}, {"TZ=UTC 0 2 * * *", ""}, {"0 2 * * *", "Local"}, {"0 0 L * *", "Australia/Lord_Howe"}, {"0 2 29 2 */7", "Africa/Casablanca"},
+		{"0 2 * * *", "Europe/Paris"},
+		{"*/5 * * * * *", ""},
+		{"0 2 30 2 *", "UTC"},
+		{"@daily", "America/New_York"},
+		{"@every 1s", ""},
+		{"TZ=UTC 0 2 * * *", ""},
+		{"0 2 * * *", "Local"},
+		{"0 0 L * *", "Australia/Lord_Howe"},
+		{"0 2 29 2 */7", "Africa/Casablanca"},
 	} {
 		f.Add(seed[0], seed[1])
 	}

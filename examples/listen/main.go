@@ -38,7 +38,11 @@ func main() {
 		}
 	}})
 	check(err)
-	go pgxlisten.Listen(ctx, url, second.Wake) // one for the whole process, whatever the number of jobs; it ends with ctx
+	go func() { // one for the whole process, whatever the number of jobs
+		if err := pgxlisten.Listen(ctx, url, second.Wake); ctx.Err() == nil {
+			log.Fatal(err) // a URL that cannot be parsed
+		}
+	}()
 	go func() {
 		<-waiting
 		check(term.Resign())
