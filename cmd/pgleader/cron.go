@@ -69,12 +69,47 @@ type crontab struct {
 	jobs    map[string]*running
 	ended   chan error // of a job that ended by itself
 	workers sync.WaitGroup
+
+	mu   sync.Mutex
+	busy map[string]*running // whose command runs, or has not been recorded, by job
 }
 
 // A running is one job's resident loop.
 type running struct {
 	job  *cronJob
 	stop context.CancelFunc
+
+	leaving bool // is to stop after its command
+}
+
+// leave stops a job's loop, after its command: one that fails after the loop's end would count as cut off, and be run again.
+func (c *crontab) leave(name string, r *running) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if r.leaving = true; c.busy[name] != r {
+		r.stop()
+	}
+}
+
+// enter reports whether a loop may start its command.
+func (c *crontab) enter(name string, r *running) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if r.leaving {
+		r.stop()
+		return false
+	}
+	c.busy[name] = r
+	return true
+}
+
+func (c *crontab) settled(name string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if r := c.busy[name]; r != nil && r.leaving {
+		r.stop()
+	}
+	delete(c.busy, name)
 }
 
 func (w *worker) cron(ctx context.Context, path string, file *cronFile) error {
@@ -84,7 +119,8 @@ func (w *worker) cron(ctx context.Context, path string, file *cronFile) error {
 	}
 	defer end()
 	w.app.stdin = nil // several commands cannot share it
-	c := &crontab{worker: w, jobs: make(map[string]*running), ended: make(chan error, 1)}
+	c := &crontab{worker: w, jobs: make(map[string]*running), ended: make(chan error, 1), busy: make(map[string]*running)}
+	w.onSettled = c.settled
 	defer c.workers.Wait()
 	c.follow(ctx, file)
 	for {
@@ -110,7 +146,7 @@ func (c *crontab) follow(ctx context.Context, file *cronFile) {
 	for name, r := range c.jobs {
 		if !r.job.same(file.Jobs[name]) {
 			c.worker.say(name, "taken out, or changed")
-			r.stop()
+			c.leave(name, r)
 			delete(c.jobs, name)
 		}
 	}
@@ -125,10 +161,14 @@ func (c *crontab) follow(ctx context.Context, file *cronFile) {
 // begin starts a job's loop. The elector lets it wait for a loop of the same job that has been stopped, and is at its last command.
 func (c *crontab) begin(ctx context.Context, name string, j *cronJob) {
 	ctx, stop := context.WithCancel(ctx)
-	c.jobs[name] = &running{job: j, stop: stop}
+	r := &running{job: j, stop: stop}
+	c.jobs[name] = r
 	c.workers.Go(func() {
 		defer stop()
 		err := c.worker.elector.RunSchedule(ctx, name, j.schedule, j.policy(), func(ctx context.Context, slot *leader.Slot) error {
+			if !c.enter(name, r) {
+				return context.Canceled
+			}
 			return c.worker.work(ctx, job{name: name, args: j.Command, dir: j.Dir, env: j.environment()}, slot.Term(), slot).error()
 		})
 		if err != nil && !errors.Is(err, context.Canceled) {

@@ -62,7 +62,7 @@ func TestHostThatStandsByRunsTheSlotOfOneThatDies(t *testing.T) {
 	first := launch(t, url, append(args, "--", "sh", "-c", `touch "$0/ready"; sleep 300`, dir)...)
 	eventually(t, "the first run", func() bool { return exists(dir, "ready") })
 	idle := launch(t, url, append(args, "--", "false")...)
-	if code := idle.exit(t); code != 0 || !strings.Contains(idle.errs.String(), "nothing to do, ") {
+	if code := idle.exit(t); code != 0 || !strings.Contains(idle.errs.String(), "nothing to do for slot 2026-01-01T02:00:00Z, ") {
 		t.Errorf("without --stand-by: exit status %d, %s", code, &idle.errs)
 	}
 	standBy := launch(t, url, append(args, "--stand-by", "--", "sh", "-c", `echo "attempt $PGLEADER_ATTEMPT" > "$0/again"`, dir)...)

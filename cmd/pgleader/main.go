@@ -67,7 +67,8 @@ It connects by --database-url, by DATABASE_URL, or by the usual PG* variables.`,
 		SilenceUsage:  true,
 	}
 	root.PersistentFlags().StringVar(&a.databaseURL, "database-url", "",
-		"`URL` or key=value string of the database; default $DATABASE_URL, then the PG* variables")
+		"`URL` or key=value string of the database, which others see in ps: give no password here; default $DATABASE_URL, "+
+			"then the PG* variables")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return hint(err, "see '%s --help'", cmd.CommandPath())
 	})

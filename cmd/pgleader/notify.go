@@ -34,9 +34,13 @@ func notify(ttl time.Duration) (stop func()) {
 
 func stopping() { _, _ = daemon.SdNotify(false, daemon.SdNotifyStopping) }
 
-// private reports whether an entry of the environment concerns pgleader alone: a command that took it up would speak to systemd in its place.
+// private reports whether an entry of the environment concerns pgleader alone: a command that took it up would speak to
+// systemd in its place, or see the lease or the slot of a pgleader that this one runs under.
 func private(entry string) bool {
-	for _, name := range []string{"NOTIFY_SOCKET=", "WATCHDOG_USEC=", "WATCHDOG_PID="} {
+	for _, name := range []string{
+		"NOTIFY_SOCKET=", "WATCHDOG_USEC=", "WATCHDOG_PID=",
+		"PGLEADER_JOB=", "PGLEADER_HOLDER=", "PGLEADER_TOKEN=", "PGLEADER_SLOT=", "PGLEADER_ATTEMPT=",
+	} {
 		if strings.HasPrefix(entry, name) {
 			return true
 		}

@@ -27,6 +27,9 @@ with the command's status.
 SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2 are passed on. After SIGTERM
 or SIGINT the lease is kept until the command has ended, and run exits.
 
+On a terminal COMMAND runs in the background, as with & in a shell: it can write,
+but is stopped when it reads. Give it another input then, such as </dev/null.
+
 The command finds PGLEADER_JOB, PGLEADER_HOLDER and PGLEADER_TOKEN in its
 environment. Hand the token on with what the command writes, to a receiver that
 refuses a smaller one than it has seen.
@@ -55,6 +58,9 @@ func (w *worker) run(ctx context.Context, j job, once bool) error {
 	var last result
 	ran := false
 	err = w.elector.Run(ctx, j.name, func(ctx context.Context, term *leader.Term) error {
+		if ctx.Err() != nil { // nothing was run, so this is still an end while waiting
+			return ctx.Err()
+		}
 		last, ran = w.work(ctx, j, term, nil), true
 		if last.lost && once {
 			w.stop()
@@ -62,10 +68,10 @@ func (w *worker) run(ctx context.Context, j job, once bool) error {
 		return last.error()
 	})
 	switch {
+	case errors.Is(err, context.Canceled) && w.asked() != nil: // while it waited, perhaps again
+		return nil
 	case ran && (!last.lost || once || w.asked() != nil):
 		return last.exit()
-	case errors.Is(err, context.Canceled) && w.asked() != nil:
-		return nil
 	}
 	return err
 }

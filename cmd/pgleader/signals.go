@@ -8,8 +8,8 @@ import (
 	"github.com/pgleader/pgleader/internal/child"
 )
 
-// listen passes signals on to the commands that run. The first of those that ask to end also ends the worker's context: no campaign goes on, and
-// nothing new is started. The lease is renewed until the commands have ended.
+// listen passes signals on to the commands that run. The first of those that ask to end also ends the worker's context: no
+// campaign goes on, and nothing new is started. The lease is renewed until the commands have ended.
 func (w *worker) listen() (stop func()) {
 	incoming := make(chan os.Signal, 16)
 	for _, sig := range caught {
@@ -48,7 +48,7 @@ func (w *worker) handle(sig os.Signal) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for c := range w.children {
-		_ = c.Signal(sig) // it has just ended
+		pass(c, sig)
 	}
 	if w.ending == nil && (endsAll(sig) || len(w.children) == 0 && endsIdle(sig)) {
 		w.ending = sig
@@ -75,7 +75,7 @@ func (w *worker) enter(c *child.Child) {
 	defer w.mu.Unlock()
 	w.children[c] = struct{}{}
 	if w.ending != nil {
-		_ = c.Signal(w.ending)
+		pass(c, w.ending)
 	}
 }
 

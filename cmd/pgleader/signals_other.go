@@ -2,7 +2,11 @@
 
 package main
 
-import "os"
+import (
+	"os"
+
+	"github.com/pgleader/pgleader/internal/child"
+)
 
 var caught = []os.Signal{os.Interrupt}
 
@@ -11,3 +15,5 @@ func isReload(os.Signal) bool { return false }
 func endsAll(sig os.Signal) bool { return sig == os.Interrupt }
 
 func endsIdle(os.Signal) bool { return false }
+
+func pass(c *child.Child, sig os.Signal) { _ = c.Signal(sig) } // an error: it has just ended, or there is no such signal

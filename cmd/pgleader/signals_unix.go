@@ -5,6 +5,8 @@ package main
 import (
 	"os"
 	"syscall"
+
+	"github.com/pgleader/pgleader/internal/child"
 )
 
 var caught = []os.Signal{
@@ -18,3 +20,11 @@ func endsAll(sig os.Signal) bool { return sig == syscall.SIGTERM || sig == sysca
 
 // endsIdle reports whether the signal would end a process that does nothing about it. A command may have its own use for it.
 func endsIdle(sig os.Signal) bool { return sig == syscall.SIGHUP || sig == syscall.SIGQUIT }
+
+// pass sends a signal to a command. What is stopped, as by reading the terminal, could not act on one that asks it to end.
+func pass(c *child.Child, sig os.Signal) {
+	_ = c.Signal(sig) // an error means that it has just ended
+	if endsAll(sig) || endsIdle(sig) {
+		_ = c.Signal(syscall.SIGCONT)
+	}
+}

@@ -30,12 +30,19 @@ asked by --repeat-failed or 'pgleader rerun'. Slots that nobody ran are recorded
 The command finds PGLEADER_SLOT and PGLEADER_ATTEMPT in its environment, beside the
 variables of 'pgleader run'; it gets the same signals and is ended in the same way.
 
-Exit status: the command's, 128+n if signal n ended it; 0 if there was nothing to do here;
-124 if the lease was lost; 125 if pgleader failed; 126 or 127 if the command could not be run.`,
-		Example: `  pgleader slot nightly-report --schedule '0 2 * * *' --tz Europe/Paris -- node report.js
+Exit status: the command's, of several slots that of the first that failed; 128+n if signal n
+ended it; 0 if there was nothing to do here; 124 if the lease was lost; 125 if pgleader failed;
+126 or 127 if the command could not be run.`,
+		Example: `  0 2 * * *  pgleader slot report --schedule '0 2 * * *' --tz Europe/Paris -- node report.js
   pgleader slot nightly-report --slot 2026-11-29T02:00:00Z -- ./report.sh`,
 		Args: jobAndCommand,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			for _, name := range []string{"tz", "grace", "catch-up", "attempts", "repeat-failed", "keep"} {
+				if at != "" && cmd.Flags().Changed(name) {
+					return hint(fmt.Errorf("--%s does not go with --slot", name), "leave it out: it belongs to --schedule; the slot is "+
+						"started up to 3 times if it is cut off, and after a failure by 'pgleader rerun' only")
+				}
+			}
 			s.job = job{name: args[0], args: args[1:]}
 			return s.run(cmd.Context(), at)
 		},
@@ -75,8 +82,9 @@ type slotRun struct {
 	standBy  bool
 	policy   leader.Policy
 
-	last result // of the last command
-	ran  bool   // whether there was one
+	last result    // of the last command, or of the first slot that failed
+	at   time.Time // which slot that was
+	ran  bool      // whether there was one
 }
 
 func (s *slotRun) run(ctx context.Context, at string) error {
@@ -127,7 +135,7 @@ func (s *slotRun) due(ctx context.Context, schedule leader.Schedule) (time.Time,
 		case due.Leader.Job != "" && s.standBy && !due.Slot.IsZero():
 			return due.Slot, nil
 		case due.Leader.Job != "":
-			s.say(s.job.name, "nothing to do, %s has it under token %d", shown(due.Leader.Holder), due.Leader.Token)
+			s.say(s.job.name, "nothing to do for slot %s, %s leads the job under token %d", stamp(due.Slot), shown(due.Leader.Holder), due.Leader.Token)
 			return time.Time{}, nil
 		case !due.Next.IsZero() && wait <= s.early && (due.Slot.IsZero() || wait < due.Now.Sub(due.Slot)):
 			s.say(s.job.name, "slot %s comes in %s by the database's clock, waiting", stamp(due.Next), span(wait))
@@ -165,7 +173,7 @@ func (s *slotRun) single(ctx context.Context, at time.Time) error {
 	case s.ran:
 		return nil
 	case rival != "":
-		s.say(s.job.name, "nothing to do, %s has it", shown(rival))
+		s.say(s.job.name, "nothing to do for slot %s, %s leads the job", stamp(at), shown(rival))
 		return nil
 	case err == nil && !ran:
 		return s.tell(ctx, leader.Due{Slot: at})
@@ -176,6 +184,10 @@ func (s *slotRun) single(ctx context.Context, at time.Time) error {
 // near refuses a slot that does not come soon: a typing error should not hang a shell.
 func (s *slotRun) near(ctx context.Context, at time.Time) error {
 	return s.patiently(ctx, func() error {
+		// It says which tables or rights are missing; the question for the time does not.
+		if _, err := s.elector.History(ctx, s.job.name, 1); err != nil {
+			return err
+		}
 		now, err := s.now(ctx)
 		if err == nil && at.Sub(now) > s.early {
 			err = hint(fmt.Errorf("slot %s comes in %s by the database's clock", stamp(at), span(at.Sub(now))),
@@ -187,8 +199,14 @@ func (s *slotRun) near(ctx context.Context, at time.Time) error {
 
 // command is the work of a slot.
 func (s *slotRun) command(ctx context.Context, slot *leader.Slot) error {
-	s.last, s.ran = s.work(ctx, s.job, slot.Term(), slot), true
-	return s.last.error()
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	r := s.work(ctx, s.job, slot.Term(), slot)
+	if !s.ran || s.last.error() == nil || slot.Time().Equal(s.at) {
+		s.last, s.ran, s.at = r, true, slot.Time()
+	}
+	return r.error()
 }
 
 // tell says what became of a slot that has nothing to be done about.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -49,6 +50,9 @@ func (w *worker) try(ctx context.Context, j job, conflict int) error {
 	var held leader.Event
 	w.onSkip = func(event leader.Event) { held = event }
 	term, ok, err := w.elector.TryAcquire(ctx, j.name)
+	if sig := w.asked(); sig != nil && errors.Is(err, context.Canceled) {
+		return fmt.Errorf("%s: asked to end (%v) before the command was started", shown(j.name), sig)
+	}
 	if err != nil {
 		return err
 	}

@@ -33,9 +33,12 @@ type worker struct {
 	mu       sync.Mutex
 	children map[*child.Child]struct{}
 	ending   os.Signal // the signal that has asked this process to end
+	advised  string    // the last advice that was printed
 	stop     context.CancelFunc
 	onWait   func(leader.Event) // called for Waiting
 	onSkip   func(leader.Event) // called for Skipped
+
+	onSettled func(job string) // called when a slot was recorded, or the term lost
 }
 
 // flags adds the flags that every command of a worker has.
@@ -56,6 +59,9 @@ func (w *worker) start(ctx context.Context) (_ context.Context, end func(), err 
 	}
 	if w.drain < 0 {
 		return nil, nil, fmt.Errorf("--drain-timeout is %v, want 0 or more", w.drain)
+	}
+	if w.ttl <= 0 { // the library takes 0 for its default
+		return nil, nil, fmt.Errorf("--ttl is %v, want %v or more", w.ttl, leader.MinTTL)
 	}
 	if w.stopWithin == 0 {
 		w.stopWithin = w.ttl / 5
@@ -103,6 +109,7 @@ func (w *worker) report(event leader.Event) {
 	case leader.Elected:
 		w.say(event.Job, "leading under token %d", event.Token)
 	case leader.Lost:
+		w.settled(event.Job)
 		w.say(event.Job, "lost the lease with token %d: %s", event.Token, plainly(event.Err))
 	case leader.Resigned:
 		if event.Err != nil {
@@ -116,6 +123,7 @@ func (w *worker) report(event leader.Event) {
 	case leader.SlotStarted:
 		w.say(event.Job, "slot %s started", stamp(event.Slot))
 	case leader.SlotFinished:
+		w.settled(event.Job)
 		if event.Err != nil {
 			w.warn(event.Job, "slot %s %s: %s", stamp(event.Slot), event.State, plainly(event.Err))
 		} else {
@@ -125,11 +133,30 @@ func (w *worker) report(event leader.Event) {
 		w.warn(event.Job, "slots up to %s: %s", stamp(event.Slot), plainly(event.Err))
 	case leader.RenewFailed, leader.LookFailed, leader.ClaimFailed, leader.SlotRetry:
 		w.warn(event.Job, "%s, trying again", plainly(event.Err))
+		w.advise(event.Err)
 	case leader.Skipped:
 		if w.onSkip != nil {
 			w.onSkip(event)
 		}
 	case leader.ResignFailed: // Resigned follows
+	}
+}
+
+// advise says what to do about an error, unless that is what was said last.
+func (w *worker) advise(err error) {
+	text := advice(err)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if text != "" && text != w.advised {
+		w.advised = text
+		fmt.Fprintf(w.app.stderr, "pgleader: hint: %s\n", text)
+	}
+}
+
+// settled tells who asked for it that nothing is left to record about the command that ran last.
+func (w *worker) settled(job string) {
+	if w.onSettled != nil {
+		w.onSettled(job)
 	}
 }
 
@@ -161,7 +188,7 @@ func (r result) error() error {
 		return r.err
 	case r.lost:
 		return errors.New("the lease was lost, and the command was ended")
-	case r.code > 128:
+	case r.code > 128 && r.code <= 128+64: // there are no more signals; 255 is what ssh exits with
 		return fmt.Errorf("the command was ended by signal %d", r.code-128)
 	case r.code != 0:
 		return fmt.Errorf("the command exited with status %d", r.code)

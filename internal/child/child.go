@@ -65,7 +65,7 @@ import (
 // A Command is what to run, and how it is ended.
 type Command struct {
 	Args  []string      // the program, looked up in the caller's PATH unless it has a separator, and its arguments
-	Env   []string      // the whole environment, as key=value; nil: the caller's
+	Env   []string      // the whole environment, as key=value, the last of a key counts; nil: the caller's
 	Dir   string        // the working directory, to which a relative program path refers; empty: the caller's
 	Grace time.Duration // from SIGTERM to SIGKILL; 0: SIGKILL follows at once
 
@@ -104,7 +104,7 @@ func (c *Command) resolve() (path string, err error) {
 		}
 	}
 	path = c.Args[0]
-	if filepath.Base(path) != path && !filepath.IsAbs(path) {
+	if path != "" && filepath.Base(path) != path && !filepath.IsAbs(path) {
 		if path, err = filepath.Abs(filepath.Join(c.Dir, path)); err != nil {
 			return "", err
 		}

@@ -62,6 +62,7 @@ func TestStartErrorsHaveTheShellsExitCodes(t *testing.T) {
 	}{
 		{"pgleader-no-such-command", 127, exec.ErrNotFound},
 		{"/nonexistent/command", 127, fs.ErrNotExist},
+		{"", 127, exec.ErrNotFound}, // not the directory itself
 		{"./text", 126, fs.ErrPermission},
 		{dir, 126, nil},
 		{"./script", 126, syscall.ENOEXEC}, // only the keeper's exec finds out
@@ -134,6 +135,22 @@ func TestEnvironmentDirectoryAndFilesPass(t *testing.T) {
 	}
 	if read(t, errs.Name()) != "oops\n" {
 		t.Errorf("standard error is %q", read(t, errs.Name()))
+	}
+}
+
+func TestLastEntryOfAVariableCounts(t *testing.T) {
+	t.Parallel()
+	out := create(t, t.TempDir(), "out")
+	// Shells take the last one of several, while getenv takes the first: env shows all.
+	c := start(t, Command{
+		Args: []string{"env"}, Env: []string{"A=old", "B=1", "A=new=er", "PATH=" + os.Getenv("PATH")}, Stdout: out,
+	}, time.Minute)
+	if r := result(t, c); r != (Result{}) {
+		t.Fatalf("%+v", r)
+	}
+	if got := read(t, out.Name()); strings.Contains(got, "old") || !strings.Contains(got, "A=new=er\n") ||
+		!strings.Contains(got, "B=1\n") {
+		t.Errorf("the environment is %q, want A once, with its last value, and B", got)
 	}
 }
 

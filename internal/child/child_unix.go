@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -57,6 +58,7 @@ func Start(c Command, until time.Time) (*Child, error) {
 	if c.Env == nil {
 		c.Env = os.Environ()
 	}
+	c.Env = lastOfEach(c.Env)
 	d := newDeadline(until)
 	child := &Child{
 		grace: max(c.Grace, 0), path: path, until: until, wanted: d, heard: d,
@@ -77,6 +79,22 @@ func Start(c Command, until time.Time) (*Child, error) {
 	case <-child.done:
 		return child.early()
 	}
+}
+
+// lastOfEach leaves one entry of each variable, as os/exec does: some programs take the first of several, some the last.
+func lastOfEach(env []string) []string {
+	last := make(map[string]int, len(env))
+	for i, entry := range env {
+		key, _, _ := strings.Cut(entry, "=")
+		last[key] = i
+	}
+	var kept []string
+	for i, entry := range env {
+		if key, _, _ := strings.Cut(entry, "="); last[key] == i {
+			kept = append(kept, entry)
+		}
+	}
+	return kept
 }
 
 // startKeeper runs this binary again, in a process group of its own: what the terminal or somebody else sends to the
