@@ -93,7 +93,7 @@ func (e *Elector) renew() error {
 			}
 			e.mu.Unlock()
 		}
-		e.emit(Event{Kind: RenewFailed, Holder: e.holder, Err: fmt.Errorf("leader: renew %d leases: %w", len(terms), err)})
+		e.emit(Event{Kind: RenewFailed, Holder: e.holder, Err: fmt.Errorf("leader: renew %s: %w", leasesOf(len(terms), terms[0].job), err)})
 		return err
 	}
 
@@ -114,7 +114,7 @@ func (e *Elector) renew() error {
 	e.mu.Unlock()
 	e.endAll(lost, errTaken)
 	if len(waiting) > 0 {
-		err = fmt.Errorf("leader: renew %d leases: %d rows are locked by another transaction, among them that of %q", len(terms), len(waiting), waiting[0])
+		err = fmt.Errorf("leader: renew %s: %d locked by another transaction, among them that of %q", leasesOf(len(terms), terms[0].job), len(waiting), waiting[0])
 		e.emit(Event{Kind: RenewFailed, Holder: e.holder, Err: err})
 	}
 	return err

@@ -167,7 +167,7 @@ func (e *Elector) look(ctx context.Context) error {
 func (e *Elector) lookAt(ctx context.Context, jobs []string) (map[string]Lease, error) {
 	text, err := json.Marshal(jobs)
 	if err != nil {
-		return nil, fmt.Errorf("leader: look at %d leases: %w", len(jobs), err)
+		return nil, fmt.Errorf("leader: look at %s: %w", leasesOf(len(jobs), jobs[0]), err)
 	}
 	leases, err := ask(ctx, e, func(ctx context.Context, q db.Querier) (map[string]Lease, error) {
 		var rows []db.LookLeasesRow
@@ -184,9 +184,17 @@ func (e *Elector) lookAt(ctx context.Context, jobs []string) (map[string]Lease, 
 		return leases, err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("leader: look at %d leases: %w", len(jobs), err)
+		return nil, fmt.Errorf("leader: look at %s: %w", leasesOf(len(jobs), jobs[0]), err)
 	}
 	return leases, nil
+}
+
+// leasesOf names n leases in a message.
+func leasesOf(n int, first string) string {
+	if n == 1 {
+		return fmt.Sprintf("the lease of %q", first)
+	}
+	return fmt.Sprintf("%d leases", n)
 }
 
 // lookOne is the common case, one read by primary key.

@@ -105,6 +105,14 @@ func (f *cronFile) check(name string) (err error) {
 	if j == nil || len(j.Command) == 0 {
 		return errors.New("command is missing")
 	}
+	for name, value := range j.Env {
+		if name == "" || strings.ContainsAny(name, "=\x00") || strings.Contains(value, "\x00") {
+			return fmt.Errorf("env: %q=%q cannot be in an environment", name, value)
+		}
+	}
+	if slices.ContainsFunc(j.Command, func(arg string) bool { return strings.Contains(arg, "\x00") }) {
+		return errors.New("command contains a NUL byte")
+	}
 	if j.TimeZone == "" {
 		j.TimeZone = f.TimeZone
 	}
