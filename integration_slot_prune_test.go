@@ -103,3 +103,40 @@ func TestScheduleClearsOldSlotsAwayAfterEachRun(t *testing.T) {
 		}
 	})
 }
+
+// It runs after each slot, so it must not read what it does not delete: a job that comes every minute has 130,000 slots on
+// record.
+func TestLookingForOldSlotsReadsNoOthers(t *testing.T) {
+	pool := pgtest.Open(t, pgtest.Drivers[0], pgtest.NewURL(t))
+	mustExec(t, pool, `
+		INSERT INTO leader_slot (job_name, slot, state, attempt, token, holder, started_at, finished_at)
+		SELECT $1, clock_timestamp() - n * interval '1 minute', 'done', 1, 1, 'gone', clock_timestamp(), clock_timestamp()
+		FROM generate_series(1, 20000) AS n`, job)
+	mustExec(t, pool, `VACUUM ANALYZE leader_slot`)
+	conn, err := pool.Conn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	read := func() (n int64) {
+		tx, err := conn.BeginTx(t.Context(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer tx.Rollback()
+		arg := db.PruneSlotsParams{JobName: job, KeepSeconds: 90 * 24 * 60 * 60, MaxRows: 100}
+		deleted, err := db.New(tx).PruneSlots(t.Context(), arg)
+		if err != nil || deleted != 0 {
+			t.Fatalf("PruneSlots = %d, %v; want nothing deleted", deleted, err)
+		}
+		const fetched = `SELECT coalesce(idx_tup_fetch, 0) FROM pg_stat_xact_user_tables WHERE relname = 'leader_slot'`
+		err = tx.QueryRowContext(t.Context(), fetched).Scan(&n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	if n := read(); n > 10 {
+		t.Errorf("%d rows were read, and none is old", n)
+	}
+}

@@ -154,7 +154,8 @@ type DismissLeaseRow struct {
 
 // DismissLease takes the job's live lease away from its holder, in the name of whoever asks, and returns the lease as it was. The holder's next
 // renewal matches no row. Nobody else can have the lease before it would have expired: until then the old holder may believe in its
-// term. No row (sql.ErrNoRows) means that nobody leads the job. It waits for guarded transactions.
+// term; so dismissed_by must be no candidate's holder, which could take the lease for its own. No row (sql.ErrNoRows) means
+// that nobody leads the job. It waits for guarded transactions.
 func (q *Queries) DismissLease(ctx context.Context, arg DismissLeaseParams) (DismissLeaseRow, error) {
 	row := q.db.QueryRowContext(ctx, dismissLease, arg.DismissedBy, arg.JobName)
 	var i DismissLeaseRow

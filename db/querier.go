@@ -41,7 +41,8 @@ type Querier interface {
 	ClaimSlot(ctx context.Context, arg ClaimSlotParams) (ClaimSlotRow, error)
 	// DismissLease takes the job's live lease away from its holder, in the name of whoever asks, and returns the lease as it was. The holder's next
 	// renewal matches no row. Nobody else can have the lease before it would have expired: until then the old holder may believe in its
-	// term. No row (sql.ErrNoRows) means that nobody leads the job. It waits for guarded transactions.
+	// term; so dismissed_by must be no candidate's holder, which could take the lease for its own. No row (sql.ErrNoRows) means
+	// that nobody leads the job. It waits for guarded transactions.
 	DismissLease(ctx context.Context, arg DismissLeaseParams) (DismissLeaseRow, error)
 	// FinishSlot decides a running slot under exactly the term that started it, and returns its attempt. No row (sql.ErrNoRows) means that
 	// it is not running under this term any more: it was finished already, or a successor has taken it over.
@@ -75,7 +76,8 @@ type Querier interface {
 	// many it recorded. It writes nothing unless the term is live.
 	MissSlots(ctx context.Context, arg MissSlotsParams) (int64, error)
 	// PruneSlots deletes at most max_rows decided slots of the job that are older than keep_seconds, and returns how many it deleted. It never
-	// deletes a running or requested slot, nor the newest slot of the job, which tells where the schedule stands.
+	// deletes a running or requested slot, nor the newest slot of the job that has come, which tells where the schedule stands.
+	// The clock is read in subqueries, once, so that the index finds the old slots, and no others are read.
 	PruneSlots(ctx context.Context, arg PruneSlotsParams) (int64, error)
 	// ReadSlot returns the state of one slot and the database's time. Always one row: State is empty if nobody has started the slot, nor
 	// recorded it as missed.
@@ -98,8 +100,12 @@ type Querier interface {
 	// RequestSlot marks a decided slot to be started again by whoever leads the job next, or runs that slot, and returns 1. 0 means that the slot
 	// has no row or is running.
 	RequestSlot(ctx context.Context, arg RequestSlotParams) (int64, error)
-	// SurveySlots tells where a job stands: the database's time, the newest slot that has a row, whether a slot is requested, and when the
-	// job's current or last term began and was last renewed. These times are 1970-01-01 00:00:00 UTC if there are none. Always one row.
+	// SurveySlots tells where a job stands: the database's time, the newest slot up to then that has a row, whether a slot is
+	// requested, and when the job's current or last term began and was last renewed. These times are 1970-01-01 00:00:00 UTC if
+	// there are none. Always one row.
+	//
+	// Later slots have rows if the database's clock was ahead for a while; they must not hold the schedule up. The clock is read
+	// in a subquery, once, so that the index finds the slot.
 	SurveySlots(ctx context.Context, jobName string) (SurveySlotsRow, error)
 }
 

@@ -314,8 +314,9 @@ WHERE s.job_name = $1
       FROM leader_slot AS o
       WHERE o.job_name = $1
         AND o.state NOT IN ('running', 'requested')
-        AND o.slot < clock_timestamp() - make_interval(secs => $2::float8)
-        AND o.slot < (SELECT max(n.slot) FROM leader_slot AS n WHERE n.job_name = $1)
+        AND o.slot < (SELECT clock_timestamp() - make_interval(secs => $2::float8))
+        AND o.slot < (SELECT max(n.slot) FROM leader_slot AS n WHERE n.job_name = $1
+                        AND n.slot <= (SELECT clock_timestamp()))
       ORDER BY o.slot
       LIMIT $3
   )
@@ -329,7 +330,8 @@ type PruneSlotsParams struct {
 }
 
 // PruneSlots deletes at most max_rows decided slots of the job that are older than keep_seconds, and returns how many it deleted. It never
-// deletes a running or requested slot, nor the newest slot of the job, which tells where the schedule stands.
+// deletes a running or requested slot, nor the newest slot of the job that has come, which tells where the schedule stands.
+// The clock is read in subqueries, once, so that the index finds the old slots, and no others are read.
 func (q *Queries) PruneSlots(ctx context.Context, arg PruneSlotsParams) (int64, error) {
 	result, err := q.db.ExecContext(ctx, pruneSlots, arg.JobName, arg.KeepSeconds, arg.MaxRows)
 	if err != nil {
@@ -402,7 +404,8 @@ func (q *Queries) RequestSlot(ctx context.Context, arg RequestSlotParams) (int64
 
 const surveySlots = `-- name: SurveySlots :one
 SELECT clock_timestamp()::timestamptz AS now,
-       coalesce((SELECT max(s.slot) FROM leader_slot AS s WHERE s.job_name = $1), to_timestamp(0))::timestamptz AS newest,
+       coalesce((SELECT max(s.slot) FROM leader_slot AS s WHERE s.job_name = $1
+                   AND s.slot <= (SELECT clock_timestamp())), to_timestamp(0))::timestamptz AS newest,
        EXISTS (SELECT FROM leader_slot AS s WHERE s.job_name = $1 AND s.state = 'requested') AS requested,
        coalesce((SELECT l.acquired_at FROM leader_lease AS l WHERE l.job_name = $1), to_timestamp(0))::timestamptz AS acquired_at,
        coalesce((SELECT l.renewed_at FROM leader_lease AS l WHERE l.job_name = $1), to_timestamp(0))::timestamptz AS renewed_at
@@ -416,8 +419,12 @@ type SurveySlotsRow struct {
 	RenewedAt  time.Time
 }
 
-// SurveySlots tells where a job stands: the database's time, the newest slot that has a row, whether a slot is requested, and when the
-// job's current or last term began and was last renewed. These times are 1970-01-01 00:00:00 UTC if there are none. Always one row.
+// SurveySlots tells where a job stands: the database's time, the newest slot up to then that has a row, whether a slot is
+// requested, and when the job's current or last term began and was last renewed. These times are 1970-01-01 00:00:00 UTC if
+// there are none. Always one row.
+//
+// Later slots have rows if the database's clock was ahead for a while; they must not hold the schedule up. The clock is read
+// in a subquery, once, so that the index finds the slot.
 func (q *Queries) SurveySlots(ctx context.Context, jobName string) (SurveySlotsRow, error) {
 	row := q.db.QueryRowContext(ctx, surveySlots, jobName)
 	var i SurveySlotsRow

@@ -6,12 +6,12 @@ import (
 )
 
 // campaign waits until this process leads the job, and returns the term with the seat, which the caller leaves. Before each claim it
-// asks wanted, if that is not nil, and gives up with its error.
+// asks wanted, if that is not nil, and again and again while somebody else leads; it gives up with wanted's error.
 func (e *Elector) campaign(ctx context.Context, job string, wanted func(context.Context) error) (*seat, *Term, error) {
 	if err := CheckJob(job); err != nil {
 		return nil, nil, err
 	}
-	c := candidacy{elector: e, job: job}
+	c := candidacy{elector: e, job: job, wanted: wanted}
 	defer c.end()
 	for {
 		if wanted != nil {
@@ -19,7 +19,7 @@ func (e *Elector) campaign(ctx context.Context, job string, wanted func(context.
 				return nil, nil, err
 			}
 		}
-		s, _, err := e.take(ctx, job, true)
+		s, err := c.take(ctx)
 		if err != nil {
 			return nil, nil, fmt.Errorf("leader: campaign for %q: %w", job, err)
 		}
@@ -59,6 +59,7 @@ func (e *Elector) wakes() uint64 {
 type candidacy struct {
 	elector *Elector
 	job     string
+	wanted  func(context.Context) error // or nil
 	waiter  *waiter
 	woken   uint64 // how often Wake had been called before the last claim
 	rival   int64  // the token of the term that was last reported as waited for
@@ -68,6 +69,24 @@ type candidacy struct {
 func (c *candidacy) end() {
 	if c.waiter != nil {
 		c.elector.forget(c.waiter)
+	}
+}
+
+// take waits for the job's seat.
+func (c *candidacy) take(ctx context.Context) (*seat, error) {
+	for {
+		turn, cancel := ctx, context.CancelFunc(func() {})
+		if c.wanted != nil {
+			turn, cancel = context.WithTimeout(ctx, c.elector.retryWait())
+		}
+		s, _, err := c.elector.take(turn, c.job, true)
+		cancel()
+		if err == nil || ctx.Err() != nil {
+			return s, err
+		}
+		if err := c.wanted(ctx); err != nil {
+			return nil, err
+		}
 	}
 }
 
@@ -116,6 +135,11 @@ func (c *candidacy) wait(ctx context.Context, held Lease) error {
 				return nil
 			}
 			c.report(n.lease)
+			if c.wanted != nil {
+				if err := c.wanted(ctx); err != nil {
+					return err
+				}
+			}
 		}
 	}
 }

@@ -2,6 +2,7 @@ package leader
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -31,6 +32,7 @@ const maxTurnedAway = 3
 // RunDue runs what is due now, and returns when nothing is left to do: RunSchedule's work for a program that something else starts at the time of each
 // slot, such as cron on several hosts. One of the calls runs the slot. The others return at once with its holder in Due.Leader, or, when it has
 // ended, with nothing to do; call RunSlot instead where they are to wait and take over.
+// (While this very process leads the job by Run or RunSchedule, it waits.)
 //
 // The slots between the last one on record and the one that is due are treated by the policy, with CatchUpSkip as CatchUpLatest. A job without
 // any record begins with the newest slot that has come, if it is within Policy.Grace. A host whose clock is ahead calls too early: wait until
@@ -72,14 +74,12 @@ func (e *Elector) RunDue(ctx context.Context, job string, schedule Schedule, pol
 	}
 }
 
-// beginWithNewest makes a job that was never led begin with the newest slot that has come: this call is there for it.
+// beginWithNewest makes a job without slots on record begin with the newest slot that has come, or earlier if it was led
+// before: this call is there for it, and so was one that died before it had begun with the slot.
 func (r *roster) beginWithNewest() error {
-	if r.since.Before(r.found.Now) {
-		return nil // it was led before
-	}
-	due, _, err := r.due(r.found.Now.Add(-r.policy.Grace-time.Microsecond), r.found.Now)
+	due, _, err := r.due(r.found.Now.Add(-r.policy.Grace).Add(-time.Microsecond), r.found.Now)
 	if len(due) > 0 {
-		r.since = due[len(due)-1].Add(-time.Microsecond)
+		r.since = earlier(r.since, due[len(due)-1].Add(-time.Microsecond))
 	}
 	return err
 }
@@ -106,10 +106,12 @@ func (r *roster) tryLead(ctx context.Context) (rival *Lease, again bool, err err
 
 // catchUp runs what is due until nothing is.
 func (r *roster) catchUp(ctx context.Context, term *Term) error {
-	r.failure = nil
 	var idle time.Time
 	for {
 		wait, err := r.turn(ctx, term, &idle)
+		if errors.Is(err, errNotLive) {
+			err = sleep(ctx, r.elector.retryWait())
+		}
 		if err != nil {
 			return err
 		}
@@ -124,7 +126,7 @@ func (r *roster) catchUp(ctx context.Context, term *Term) error {
 
 // open reports whether a slot has come of which nobody has a record yet.
 func (r *roster) open(ctx context.Context) (bool, error) {
-	survey, err := ask(ctx, r.elector, r.survey)
+	survey, err := askAmongRivals(ctx, r.elector, r.survey)
 	if err != nil {
 		return false, fmt.Errorf("leader: schedule of %q: %w", r.job, err)
 	}

@@ -52,10 +52,10 @@ func (tb *table) jobSlots(job string) []*db.LeaderSlot {
 func (p *path) SurveySlots(ctx context.Context, job string) (db.SurveySlotsRow, error) {
 	return sendLocked(ctx, p, survey, job, func(tb *table) (db.SurveySlotsRow, error) {
 		row := db.SurveySlotsRow{Now: tb.now(), Newest: time.Unix(0, 0), AcquiredAt: time.Unix(0, 0), RenewedAt: time.Unix(0, 0)}
-		if slots := tb.jobSlots(job); len(slots) > 0 {
-			row.Newest = slots[len(slots)-1].Slot
-		}
 		for _, slot := range tb.jobSlots(job) {
+			if !slot.Slot.After(row.Now) {
+				row.Newest = slot.Slot
+			}
 			row.Requested = row.Requested || slot.State == string(SlotRequested)
 		}
 		if lease := tb.rows[job]; lease != nil {
@@ -171,7 +171,8 @@ func (p *path) MissSlots(ctx context.Context, arg db.MissSlotsParams) (int64, er
 
 func (p *path) PruneSlots(ctx context.Context, arg db.PruneSlotsParams) (int64, error) {
 	return sendLocked(ctx, p, prune, arg.JobName, func(tb *table) (int64, error) {
-		slots := tb.jobSlots(arg.JobName)
+		now := tb.now()
+		slots := slices.DeleteFunc(tb.jobSlots(arg.JobName), func(row *db.LeaderSlot) bool { return row.Slot.After(now) })
 		old := tb.now().Add(-ttlOf(arg.KeepSeconds))
 		n := int64(0)
 		for i, row := range slots {

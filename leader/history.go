@@ -2,6 +2,8 @@ package leader
 
 import (
 	"context"
+	"database/sql"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -28,7 +30,7 @@ func (e *Elector) History(ctx context.Context, job string, limit int) ([]SlotRun
 		return nil, err
 	}
 	limit = max(0, min(limit, 1<<31-1))
-	runs, err := ask(ctx, e, func(ctx context.Context, q db.Querier) ([]SlotRun, error) {
+	runs, err := askAmongRivals(ctx, e, func(ctx context.Context, q db.Querier) ([]SlotRun, error) {
 		rows, err := q.ListSlots(ctx, db.ListSlotsParams{JobName: job, MaxRows: int32(limit)}) //nolint:gosec // in range
 		runs := make([]SlotRun, len(rows))
 		for i, row := range rows {
@@ -68,17 +70,51 @@ func storable(text string) string {
 	return text
 }
 
+// plain makes a text fit for a database in any encoding.
+func plain(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r > 0x7e {
+			return '?'
+		}
+		return r
+	}, text)
+}
+
 // askTerm asks on behalf of a live term, and again after a passing failure, until the term or ctx ends.
 func askTerm[T any](ctx context.Context, t *Term, question func(context.Context, db.Querier) (T, error)) (T, error) {
+	return askWhile(ctx, t, passing, question)
+}
+
+// insist is askTerm for what must not be left undone: it asks again after every failure that may pass.
+func insist[T any](ctx context.Context, t *Term, question func(context.Context, db.Querier) (T, error)) (T, error) {
+	return askWhile(ctx, t, func(err error) bool { return !hopeless(err) && !errors.Is(err, sql.ErrNoRows) }, question)
+}
+
+func askWhile[T any](
+	ctx context.Context, t *Term, again func(error) bool, question func(context.Context, db.Querier) (T, error),
+) (T, error) {
 	for {
 		value, err := ask(ctx, t.elector, question)
-		if err == nil || !passing(err) {
+		if err == nil || !again(err) {
 			return value, err
 		}
 		if lost := t.check(); lost != nil {
 			return value, fmt.Errorf("%w (%w)", lost, err)
 		}
 		if sleep(ctx, t.elector.retryPause) != nil {
+			return value, err
+		}
+	}
+}
+
+// askAmongRivals asks on behalf of no term, and again at once if the server gives the statement up in favour of a concurrent
+// one.
+func askAmongRivals[T any](
+	ctx context.Context, e *Elector, question func(context.Context, db.Querier) (T, error),
+) (T, error) {
+	for {
+		value, err := ask(ctx, e, question)
+		if !rivalry(err) || ctx.Err() != nil {
 			return value, err
 		}
 	}

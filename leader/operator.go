@@ -12,7 +12,7 @@ import (
 
 // Dismiss takes the job away from whoever leads it, in this elector's name, and returns the lease as it was: for an operator whose leader
 // is stuck, or should move. The old leader steps down at its next renewal, and no later than it would without any. Until its lease would have expired
-// nobody leads the job; then every candidate may be elected, the old leader too if it still runs.
+// nobody leads the job, not even this elector; then every candidate may be elected, the old leader too if it still runs.
 //
 // It returns ErrNotLed if nobody leads the job. While a guarded transaction of the leader's is open it waits, for TTL/3 at most.
 func (e *Elector) Dismiss(ctx context.Context, job string) (Lease, error) {
@@ -21,7 +21,8 @@ func (e *Elector) Dismiss(ctx context.Context, job string) (Lease, error) {
 	}
 	for {
 		row, err := ask(ctx, e, func(ctx context.Context, q db.Querier) (db.DismissLeaseRow, error) {
-			return q.DismissLease(ctx, db.DismissLeaseParams{JobName: job, DismissedBy: e.holder})
+			// Not e.holder: a candidate takes a lease of its own for one that was granted in a lost answer.
+			return q.DismissLease(ctx, db.DismissLeaseParams{JobName: job, DismissedBy: e.holder + ":dismissed"})
 		})
 		switch {
 		case errors.Is(err, sql.ErrNoRows):
@@ -37,6 +38,7 @@ func (e *Elector) Dismiss(ctx context.Context, job string) (Lease, error) {
 
 // Rerun asks for another run of a slot that is decided, also of one that was missed: whoever leads the job by RunSchedule runs it within half
 // a minute, and RunDue and RunSlot run it when they are called. Its attempts go on counting, and do not limit this run.
+// If that run is cut off too, ask again.
 //
 // It returns ErrNoSlot for a slot that is not on record, or is running.
 func (e *Elector) Rerun(ctx context.Context, job string, slot time.Time) error {
@@ -47,7 +49,7 @@ func (e *Elector) Rerun(ctx context.Context, job string, slot time.Time) error {
 	if err != nil {
 		return err
 	}
-	n, err := ask(ctx, e, func(ctx context.Context, q db.Querier) (int64, error) {
+	n, err := askAmongRivals(ctx, e, func(ctx context.Context, q db.Querier) (int64, error) {
 		return q.RequestSlot(ctx, db.RequestSlotParams{JobName: job, Slot: at, Error: "requested by " + e.holder})
 	})
 	if err != nil {

@@ -7,33 +7,54 @@ import (
 
 // A plan is what to do with the slots that have come due.
 type plan struct {
-	run    []time.Time            // to be started now, oldest first
-	missed map[string][]time.Time // to be recorded as missed, by the reason
-	next   time.Time              // the first slot after now, zero if there is none
-	wait   time.Duration          // until the next slot, or until the database's clock should be asked again
+	run    []time.Time   // to be started now: one, for the others may be past their grace when it has ended
+	missed []omission    // to be recorded as missed, oldest first
+	next   time.Time     // the first slot after now, zero if there is none
+	wait   time.Duration // until the next slot, or until the database's clock should be asked again
+}
+
+// An omission is some slots that are missed for one reason.
+type omission struct {
+	why   string
+	slots []time.Time
+}
+
+func (p *plan) miss(at time.Time, why string) {
+	if n := len(p.missed); n == 0 || p.missed[n-1].why != why {
+		p.missed = append(p.missed, omission{why: why})
+	}
+	last := &p.missed[len(p.missed)-1]
+	last.slots = append(last.slots, at)
 }
 
 // plan sorts the slots after from, up to now. Slots up to idle came due while nobody was there to start them.
 func (r *roster) plan(from, now, idle time.Time) (plan, error) {
-	due, next, err := r.due(from, now)
-	p := plan{missed: make(map[string][]time.Time), next: next, wait: maxSlotWait}
+	p := plan{wait: maxSlotWait}
+	until := now
+	if r.policy.CatchUp == CatchUpAll {
+		// Of those that come later only the first one is asked for: there may be very many, and all of them are to run.
+		until = now.Add(-r.policy.Grace).Add(-1)
+	}
+	due, next, err := r.due(from, until)
+	if err == nil && !next.IsZero() && !next.After(now) {
+		p.run = append(p.run, next)
+		next, err = r.next(now)
+	}
 	if err != nil {
 		return p, err
 	}
+	p.next = next
 	if !next.IsZero() {
 		p.wait = min(p.wait, next.Sub(now))
 	}
-	miss := func(at time.Time, why string) { p.missed[why] = append(p.missed[why], at) }
 	for i, at := range due {
 		switch {
 		case now.Sub(at) > r.policy.Grace:
-			miss(at, fmt.Sprintf("nobody could start it within %v", r.policy.Grace))
-		case r.policy.CatchUp == CatchUpAll:
-			p.run = append(p.run, at)
+			p.miss(at, fmt.Sprintf("nobody could start it within %v", r.policy.Grace))
 		case r.policy.CatchUp == CatchUpSkip && !at.After(idle):
-			miss(at, "the job was running, or nobody led it")
+			p.miss(at, "the job was running, or nobody led it")
 		case i < len(due)-1:
-			miss(at, "a later slot was due")
+			p.miss(at, "a later slot was due")
 		default:
 			p.run = append(p.run, at)
 		}
@@ -44,6 +65,30 @@ func (r *roster) plan(from, now, idle time.Time) (plan, error) {
 // due returns the schedule's instants after from, up to now, and the first one after now, if there is any. Of very many
 // it returns the latest maxRecorded or a few more.
 func (r *roster) due(from, now time.Time) (due []time.Time, next time.Time, err error) {
+	due, next, err = r.some(from, now)
+	if err != nil || len(due) < 2*maxRecorded {
+		return due, next, err
+	}
+	// Look for an instant that has fewer after it, so that a year of seconds does not take a year of steps.
+	many, few := from.UTC(), now.UTC()
+	for few.Sub(many) > time.Microsecond {
+		middle := many.Add(few.Sub(many) / 2)
+		switch due, next, err = r.some(middle, now); {
+		case err != nil:
+			return due, next, err
+		case len(due) < maxRecorded:
+			few = middle
+		case len(due) == 2*maxRecorded:
+			many = middle
+		default:
+			return due, next, nil
+		}
+	}
+	return r.some(few, now)
+}
+
+// some is due for the first 2*maxRecorded instants at most. If there are so many, next is not set.
+func (r *roster) some(from, now time.Time) (due []time.Time, next time.Time, err error) {
 	at := from.UTC()
 	for {
 		next, err = r.next(at)
@@ -53,13 +98,7 @@ func (r *roster) due(from, now time.Time) (due []time.Time, next time.Time, err 
 		due = append(due, next)
 		at = next
 		if len(due) == 2*maxRecorded {
-			// Halve the distance to now, so that a year of seconds does not take a year of steps.
-			ahead := at.Add(now.Sub(at) / 2)
-			if first, err := r.next(ahead); err == nil && !first.IsZero() && !first.After(now) {
-				due, at = due[maxRecorded:], ahead
-			} else {
-				due = due[maxRecorded:]
-			}
+			return due, time.Time{}, nil
 		}
 	}
 }

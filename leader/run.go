@@ -26,8 +26,8 @@ func (e *Elector) Run(ctx context.Context, job string, work func(context.Context
 	}
 }
 
-// lead leads for one term. It reports whether the term was lost, and the work is to be done again. Before each claim it asks wanted,
-// if that is not nil, and gives the campaign up with wanted's error.
+// lead leads for one term. It reports whether the term was lost, and the work is to be done again. Before each claim, and while
+// somebody else leads, it asks wanted, if that is not nil, and gives the campaign up with wanted's error.
 func (e *Elector) lead(ctx context.Context, job string, wanted func(context.Context) error, work func(context.Context, *Term) error) (again bool, err error) {
 	s, term, err := e.campaign(ctx, job, wanted)
 	if err != nil {

@@ -3,6 +3,7 @@ package leader
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -91,6 +92,9 @@ func (p Policy) Validate() error {
 // database's clock, and recorded. Call it on every instance, with the same schedule and policy. It returns when ctx ends, with its error, and
 // earlier only with ErrSchedule, ErrJobName, ErrNotMigrated, or for missing rights.
 //
+// A job has one schedule: what is older than the newest slot on record counts as dealt with. Of very many slots that were missed the latest thousand or
+// so are recorded.
+//
 // One instance leads the job and runs its slots, one after another; when it dies, stalls or shuts down another one takes over, and runs the
 // slot again that was cut off. An error of work is recorded with the slot, and the schedule goes on. The context of work ends as it does
 // in Run, and so does a panic.
@@ -133,8 +137,9 @@ func (e *Elector) roster(job string, schedule Schedule, policy Policy, work func
 	if schedule == nil {
 		return nil, fmt.Errorf("%w: it is nil", ErrSchedule)
 	}
-	if now := time.Now().UTC(); !schedule.Next(now).After(now) {
-		return nil, fmt.Errorf("%w: it has no instant after %s", ErrSchedule, now.Format(time.RFC3339))
+	// Also of a schedule that ends, the last slot is to be run.
+	if from := time.Now().UTC().Add(-policy.Grace); !schedule.Next(from).After(from) {
+		return nil, fmt.Errorf("%w: it has no instant after %s", ErrSchedule, from.Format(time.RFC3339))
 	}
 	if err := CheckJob(job); err != nil {
 		return nil, err
@@ -157,7 +162,7 @@ func (r *roster) begin(ctx context.Context) error {
 
 // anchor asks once where the job stands, before this instance makes itself its leader.
 func (r *roster) anchor(ctx context.Context) error {
-	survey, err := ask(ctx, r.elector, r.survey)
+	survey, err := askAmongRivals(ctx, r.elector, r.survey)
 	if err != nil {
 		return err
 	}
@@ -179,7 +184,7 @@ func (r *roster) pause(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return fmt.Errorf("leader: schedule of %q: %w", r.job, ctx.Err())
 	}
-	if hopeless(err) || !passing(err) {
+	if hopeless(err) || errors.Is(err, ErrSchedule) {
 		return fmt.Errorf("leader: schedule of %q: %w", r.job, err)
 	}
 	r.elector.emit(Event{Kind: SlotRetry, Job: r.job, Holder: r.elector.holder, Err: err})
@@ -216,11 +221,11 @@ func (r *roster) turn(ctx context.Context, term *Term, idle *time.Time) (wait ti
 		return 0, err
 	}
 	now, from := survey.Now, r.from(survey)
-	fresh := idle.IsZero() // the term is new, or a slot was run: until now nobody was there to start a slot in time
+	fresh, since := idle.IsZero(), earlier(*idle, now) // its clock may have been ahead
 	if fresh {
-		*idle = now
+		since = now // the term is new, or a slot was run: until now nobody was there to start a slot in time
 	}
-	p, err := r.plan(from, now, *idle)
+	p, err := r.plan(from, now, since)
 	if err != nil {
 		return 0, err
 	}
@@ -236,11 +241,12 @@ func (r *roster) turn(ctx context.Context, term *Term, idle *time.Time) (wait ti
 			return 0, r.startAll(ctx, term, again, idle)
 		}
 	}
+	*idle = since // not before older terms were cleared up after
 	if err := r.miss(ctx, term, p.missed); err != nil {
 		return 0, err
 	}
 	if len(p.run) > 0 {
-		return 0, r.startAll(ctx, term, p.run[:1], idle) // the others may be past their grace when this one has ended
+		return 0, r.startAll(ctx, term, p.run, idle)
 	}
 	return p.wait, nil
 }
@@ -250,6 +256,7 @@ func (r *roster) from(survey db.SurveySlotsRow) time.Time {
 	if survey.Newest.Unix() != 0 {
 		return survey.Newest
 	}
+	r.since = earlier(r.since, survey.Now) // its clock may have been ahead
 	return r.since
 }
 
@@ -288,10 +295,11 @@ func (r *roster) start(ctx context.Context, term *Term, at time.Time) error {
 	}
 }
 
-// miss records missed slots, by their reason.
-func (r *roster) miss(ctx context.Context, term *Term, missed map[string][]time.Time) error {
+// miss records missed slots, the oldest first: what is older than the newest one on record is never looked for again.
+func (r *roster) miss(ctx context.Context, term *Term, missed []omission) error {
 	e := r.elector
-	for why, slots := range missed {
+	for _, m := range missed {
+		why, slots := m.why, m.slots
 		text, err := json.Marshal(slots)
 		if err != nil {
 			return err

@@ -1,10 +1,12 @@
 package leader
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -46,6 +48,8 @@ func (s *Slot) Term() *Term { return s.term }
 // Complete finishes the slot as done inside tx, under the term's guard: what tx writes and "this slot is done" commit together or not at
 // all, and nobody begins to lead the job before tx has ended. That is exactly once for everything that is in this database. A mail or an
 // HTTP call is not: send it from a table that tx writes, or live with a second one after a crash.
+//
+// Commit before the work returns: what becomes of the slot can't be recorded while tx holds its row.
 //
 // It returns ErrLost if the term is over, ErrSlotDecided if the slot is finished already, and otherwise the database's error: roll back on
 // each of them. If tx does not commit and the work returns nil all the same, the slot is failed.
@@ -103,6 +107,7 @@ func (e *Elector) RunSlot(ctx context.Context, job string, slot time.Time, work 
 	}
 	policy := Policy{}.withDefaults()
 	var claimed int64 // the token of our last attempt
+	var worked error  // what work returned in it
 	wanted := func(ctx context.Context) error { return e.awaitSlot(ctx, job, at, policy) }
 	for {
 		again, err := e.lead(ctx, job, wanted, func(ctx context.Context, term *Term) error {
@@ -110,17 +115,28 @@ func (e *Elector) RunSlot(ctx context.Context, job string, slot time.Time, work 
 				return err
 			}
 			s, err := e.claimSlot(ctx, term, at, policy)
+			if errors.Is(err, errNotLive) {
+				return nil
+			}
 			if s == nil || err != nil {
 				return err
 			}
 			claimed = term.token
-			ran, err = e.workSlot(ctx, s, work)
+			ran, err = e.workSlot(ctx, s, func(ctx context.Context, s *Slot) error {
+				worked = work(ctx, s)
+				return worked
+			})
 			return err
 		})
 		var d decidedError
 		switch {
 		case errors.As(err, &d):
-			return d.token == claimed, nil // ours, if a transaction completed the slot just before its term was lost
+			// Ours, if the slot was completed, or its failure recorded, just before the term was lost.
+			ran = d.token == claimed && d.state != SlotAbandoned
+			if ran && d.state == SlotFailed {
+				return true, cmp.Or(worked, errUncommitted)
+			}
+			return ran, nil
 		case ran || !again && err != nil:
 			return ran, err
 		}
@@ -129,9 +145,20 @@ func (e *Elector) RunSlot(ctx context.Context, job string, slot time.Time, work 
 }
 
 // decidedError ends the campaign for a slot that is decided, under the given token.
-type decidedError struct{ token int64 }
+type decidedError struct {
+	token int64
+	state SlotState
+}
 
 func (decidedError) Error() string { return "leader: slot is decided" }
+
+var (
+	errUncommitted = errors.New("leader: the transaction that completes the slot did not commit")
+
+	// errNotLive says that the database does not know the term any more, or set its clock back, and this process cannot know
+	// it yet.
+	errNotLive = errors.New("leader: the slot could not be started: its term is over, or its time has not come again")
+)
 
 // awaitSlot waits until the slot's time has come, and returns a decidedError if it is decided. Failures of the database are left to the claim.
 func (e *Elector) awaitSlot(ctx context.Context, job string, at time.Time, policy Policy) error {
@@ -144,7 +171,7 @@ func (e *Elector) awaitSlot(ctx context.Context, job string, at time.Time, polic
 			return ctx.Err()
 		}
 		if decided(SlotState(row.State), row.Attempt, policy) {
-			return decidedError{row.Token}
+			return decidedError{row.Token, SlotState(row.State)}
 		}
 		early := at.Sub(row.Now)
 		if early <= 0 {
@@ -175,7 +202,8 @@ func decided(state SlotState, attempt int32, policy Policy) bool {
 	return false
 }
 
-// claimSlot starts a slot under a term. It returns nil if the slot is decided or its time has not come.
+// claimSlot starts a slot under a term. It returns nil if the slot is decided, and errNotLive if its time has not come or the
+// term is over.
 func (e *Elector) claimSlot(ctx context.Context, term *Term, at time.Time, policy Policy) (*Slot, error) {
 	row, err := askTerm(ctx, term, func(ctx context.Context, q db.Querier) (db.ClaimSlotRow, error) {
 		return q.ClaimSlot(ctx, db.ClaimSlotParams{
@@ -188,7 +216,7 @@ func (e *Elector) claimSlot(ctx context.Context, term *Term, at time.Time, polic
 		})
 	})
 	if errors.Is(err, sql.ErrNoRows) {
-		return nil, term.check()
+		return nil, cmp.Or(term.check(), errNotLive)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("leader: claim %q slot %s: %w", term.job, at.Format(time.RFC3339Nano), err)
@@ -214,22 +242,34 @@ func (e *Elector) workSlot(ctx context.Context, s *Slot, work func(context.Conte
 	case err != nil:
 		state, why = SlotFailed, err.Error()
 	case s.completing.Load():
-		state, why = SlotFailed, "the transaction that completes the slot did not commit"
+		err = errUncommitted
+		state, why = SlotFailed, strings.TrimPrefix(err.Error(), "leader: ")
 	}
 
 	// Not ctx: it ends at a shutdown, and what has been done must be recorded all the same.
 	background := context.WithoutCancel(ctx)
-	_, finishErr := askTerm(background, s.term, func(ctx context.Context, q db.Querier) (int32, error) {
-		return q.FinishSlot(ctx, s.finish(state, why))
-	})
+	finish := func(arg db.FinishSlotParams) error {
+		_, err := insist(background, s.term, func(ctx context.Context, q db.Querier) (int32, error) {
+			return q.FinishSlot(ctx, arg)
+		})
+		return err
+	}
+	finishErr := finish(s.finish(state, why))
+	if errors.Is(finishErr, ErrJobName) { // the name is fine, or the claim would have failed: it is what work says
+		why = plain(why)
+		finishErr = finish(s.finish(state, why))
+	}
 	if errors.Is(finishErr, sql.ErrNoRows) { // completed, or an answer got lost, or a successor has it
 		var row db.ReadSlotRow
-		row, finishErr = askTerm(background, s.term, readSlot(s.term.job, s.at))
+		row, finishErr = insist(background, s.term, readSlot(s.term.job, s.at))
 		if finishErr == nil && row.Token != s.term.token {
 			return false, errors.Join(errTaken, err)
 		}
 		if SlotState(row.State) == SlotDone {
 			state, why = SlotDone, ""
+			if errors.Is(err, errUncommitted) {
+				err = nil
+			}
 		}
 	}
 	if finishErr != nil {
@@ -240,9 +280,6 @@ func (e *Elector) workSlot(ctx context.Context, s *Slot, work func(context.Conte
 		event.Err = errors.New(why)
 	}
 	e.emit(event)
-	if state == SlotFailed && err == nil {
-		err = errors.New("leader: " + why)
-	}
 	return state != SlotAbandoned, err
 }
 

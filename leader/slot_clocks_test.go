@@ -1,6 +1,7 @@
 package leader
 
 import (
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -62,4 +63,45 @@ func (s span) Next(after time.Time) time.Time {
 		return time.Time{}
 	}
 	return next
+}
+
+// The server boots with a wrong clock, and gets it right a minute later.
+func TestScheduleGoesOnAfterTheDatabasesClockWasFarAhead(t *testing.T) {
+	for name, policy := range map[string]Policy{"latest": {}, "all": {CatchUp: CatchUpAll}, "skip": {CatchUp: CatchUpSkip}} {
+		for _, fresh := range []bool{false, true} { // whether the job has no slots on record
+			t.Run(fmt.Sprintf("%s, %v", name, fresh), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					tb := newTable()
+					d := &diary{table: tb}
+					step := func(ahead time.Duration) {
+						tb.mu.Lock()
+						defer tb.mu.Unlock()
+						tb.ahead = ahead
+					}
+					until(30 * time.Minute)
+					if !fresh {
+						tb.record(midnight(), SlotDone, 1)
+					} else {
+						step(10 * 365 * 24 * time.Hour)
+					}
+					start(t, tb, Config{}).follow(t, hourly, policy, d.work(0))
+					time.Sleep(time.Minute)
+					step(10 * 365 * 24 * time.Hour)
+					time.Sleep(time.Minute)
+					step(0)
+					until(3*time.Hour + time.Minute)
+					ran := 0
+					for _, row := range tb.dump() {
+						since := row.Slot.Sub(midnight())
+						if row.State == string(SlotDone) && since > 0 && since < 4*time.Hour {
+							ran++
+						}
+					}
+					if ran != 3 {
+						t.Errorf("%d of 3 slots were run since the clock is right", ran)
+					}
+				})
+			})
+		}
+	}
 }

@@ -65,7 +65,7 @@ func (z zoned) instants(local time.Time) []time.Time {
 	switch {
 	case gap:
 		return []time.Time{z.afterGap(first)}
-	case second.IsZero() || !z.frequent(local, second.Sub(first)):
+	case second.IsZero() || !z.frequent(second, second.Sub(first)):
 		return []time.Time{first}
 	}
 	return []time.Time{first, second}
@@ -98,9 +98,16 @@ func (z zoned) afterGap(near time.Time) time.Time {
 	return start
 }
 
-// frequent reports whether the schedule comes at least once in every shift, before and after the local time.
-func (z zoned) frequent(local time.Time, shift time.Duration) bool {
-	next := z.schedule.Next(local)
-	previous := z.schedule.Next(local.Add(-shift - 1))
-	return !next.IsZero() && next.Sub(local) <= shift && previous.Before(local)
+// frequent reports whether the schedule comes within every shift: before, in and after the span of local time whose repetition
+// the instant is in. It asks for the span as a whole, so that all its times of day come twice or none.
+func (z zoned) frequent(second time.Time, shift time.Duration) bool {
+	turn, _ := second.In(z.zone).ZoneBounds()
+	span := wallClock(turn.In(z.zone))
+	for _, from := range []time.Time{span.Add(-shift), span, span.Add(shift)} {
+		at := z.schedule.Next(from.Add(-1))
+		if at.IsZero() || !at.Before(from.Add(shift)) {
+			return false
+		}
+	}
+	return true
 }

@@ -36,6 +36,23 @@ func TestInZoneDecidesTheDaysWhenClocksChange(t *testing.T) {
 			"half-hourly through a repeat", "*/30 * * * *", "America/New_York", "2026-11-01 00:45", "2026-11-01 02:10",
 			[]string{"01:00 EDT", "01:30 EDT", "01:00 EST", "01:30 EST", "02:00 EST"},
 		},
+		{
+			"often, in the repeated hour only", "*/20 1 * * *", "America/New_York", "2026-10-31 12:00", "2026-11-01 12:00",
+			[]string{"01:00 EDT", "01:20 EDT", "01:40 EDT"},
+		},
+		{
+			"often, until the end of the repeated hour", "*/30 0-1 * * *", "America/New_York",
+			"2026-10-31 12:00", "2026-11-01 12:00",
+			[]string{"00:00 EDT", "00:30 EDT", "01:00 EDT", "01:30 EDT"},
+		},
+		{
+			"every ten minutes through a repeat of half an hour", "*/10 * * * *", "Australia/Lord_Howe",
+			"2026-04-05 01:25", "2026-04-05 02:10",
+			[]string{
+				"01:30 +11", "01:40 +11", "01:50 +11",
+				"01:30 +1030", "01:40 +1030", "01:50 +1030", "02:00 +1030", "02:10 +1030",
+			},
+		},
 		{"after a repeat", "0 2 * * *", "America/New_York", "2026-10-31 12:00", "2026-11-01 12:00", []string{"02:00 EST"}},
 		{"skipped midnight", "0 0 * * *", "America/Santiago", "2026-09-05 12:00", "2026-09-06 12:00", []string{"01:00 -03"}},
 		{"repeated hour before midnight", "30 23 * * *", "America/Santiago", "2026-04-04 12:00", "2026-04-05 12:00", []string{"23:30 -03"}},

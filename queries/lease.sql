@@ -71,7 +71,8 @@ FROM answer AS a;
 -- name: DismissLease :one
 -- DismissLease takes the job's live lease away from its holder, in the name of whoever asks, and returns the lease as it was. The holder's next
 -- renewal matches no row. Nobody else can have the lease before it would have expired: until then the old holder may believe in its
--- term. No row (sql.ErrNoRows) means that nobody leads the job. It waits for guarded transactions.
+-- term; so dismissed_by must be no candidate's holder, which could take the lease for its own. No row (sql.ErrNoRows) means
+-- that nobody leads the job. It waits for guarded transactions.
 WITH old AS (
     SELECT l.job_name, l.holder, l.token, l.acquired_at, l.renewed_at, l.expires_at
     FROM leader_lease AS l

@@ -88,10 +88,15 @@ ORDER BY slot DESC
 LIMIT sqlc.arg(max_rows);
 
 -- name: SurveySlots :one
--- SurveySlots tells where a job stands: the database's time, the newest slot that has a row, whether a slot is requested, and when the
--- job's current or last term began and was last renewed. These times are 1970-01-01 00:00:00 UTC if there are none. Always one row.
+-- SurveySlots tells where a job stands: the database's time, the newest slot up to then that has a row, whether a slot is
+-- requested, and when the job's current or last term began and was last renewed. These times are 1970-01-01 00:00:00 UTC if
+-- there are none. Always one row.
+--
+-- Later slots have rows if the database's clock was ahead for a while; they must not hold the schedule up. The clock is read
+-- in a subquery, once, so that the index finds the slot.
 SELECT clock_timestamp()::timestamptz AS now,
-       coalesce((SELECT max(s.slot) FROM leader_slot AS s WHERE s.job_name = sqlc.arg(job_name)), to_timestamp(0))::timestamptz AS newest,
+       coalesce((SELECT max(s.slot) FROM leader_slot AS s WHERE s.job_name = sqlc.arg(job_name)
+                   AND s.slot <= (SELECT clock_timestamp())), to_timestamp(0))::timestamptz AS newest,
        EXISTS (SELECT FROM leader_slot AS s WHERE s.job_name = sqlc.arg(job_name) AND s.state = 'requested') AS requested,
        coalesce((SELECT l.acquired_at FROM leader_lease AS l WHERE l.job_name = sqlc.arg(job_name)), to_timestamp(0))::timestamptz AS acquired_at,
        coalesce((SELECT l.renewed_at FROM leader_lease AS l WHERE l.job_name = sqlc.arg(job_name)), to_timestamp(0))::timestamptz AS renewed_at;
@@ -161,7 +166,8 @@ ON CONFLICT (job_name, slot) DO NOTHING;
 
 -- name: PruneSlots :execrows
 -- PruneSlots deletes at most max_rows decided slots of the job that are older than keep_seconds, and returns how many it deleted. It never
--- deletes a running or requested slot, nor the newest slot of the job, which tells where the schedule stands.
+-- deletes a running or requested slot, nor the newest slot of the job that has come, which tells where the schedule stands.
+-- The clock is read in subqueries, once, so that the index finds the old slots, and no others are read.
 DELETE FROM leader_slot AS s
 WHERE s.job_name = sqlc.arg(job_name)
   AND s.slot IN (
@@ -169,8 +175,9 @@ WHERE s.job_name = sqlc.arg(job_name)
       FROM leader_slot AS o
       WHERE o.job_name = sqlc.arg(job_name)
         AND o.state NOT IN ('running', 'requested')
-        AND o.slot < clock_timestamp() - make_interval(secs => sqlc.arg(keep_seconds)::float8)
-        AND o.slot < (SELECT max(n.slot) FROM leader_slot AS n WHERE n.job_name = sqlc.arg(job_name))
+        AND o.slot < (SELECT clock_timestamp() - make_interval(secs => sqlc.arg(keep_seconds)::float8))
+        AND o.slot < (SELECT max(n.slot) FROM leader_slot AS n WHERE n.job_name = sqlc.arg(job_name)
+                        AND n.slot <= (SELECT clock_timestamp()))
       ORDER BY o.slot
       LIMIT sqlc.arg(max_rows)
   )

@@ -1,0 +1,65 @@
+package leader
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// A service dismisses the leader of a job for which it is a candidate itself. The old leader's network is silent, so that it
+// learns nothing of it.
+func TestCandidateThatDismissesTheLeaderWaitsForItsLeaseToExpire(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tb := newTable()
+		old, candidate := start(t, tb, Config{}), start(t, tb, Config{})
+		began := time.Now()
+		term := old.mustLead(t, "report")
+		old.crash()
+		elected := make(chan *Term, 1)
+		go func() {
+			next, err := candidate.Campaign(context.Background(), "report")
+			if err != nil {
+				t.Error(err)
+			}
+			elected <- next
+		}()
+		time.Sleep(time.Second)
+		if _, err := candidate.Dismiss(t.Context(), "report"); err != nil {
+			t.Fatal(err)
+		}
+		next := <-elected
+		if term.Context().Err() == nil {
+			t.Errorf("the candidate leads after %v, the old leader believes in its term until %v", time.Since(began), term.Until())
+		}
+		if led := time.Since(began); led < 15*time.Second || led > 17*time.Second {
+			t.Errorf("the candidate leads after %v, want when the lease of 15 s has expired", led)
+		}
+		mustResign(t, next)
+	})
+}
+
+// Where the default isolation is a strict one, the server gives up one of two concurrent statements.
+func TestOperatorsStatementsAreAskedAgainWhenARivalsCameFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tb := newTable()
+		tb.record(midnight(), SlotFailed, 1)
+		p := start(t, tb, Config{})
+		p.path.suffer(func(s statement) trouble {
+			if s.nth == 1 && s.kind != acquire {
+				return trouble{fails: serverError("40001")}
+			}
+			return trouble{}
+		})
+		if err := p.Rerun(t.Context(), "job", midnight()); err != nil {
+			t.Error(err)
+		}
+		if runs, err := p.History(t.Context(), "job", 10); err != nil || len(runs) != 1 || runs[0].State != SlotRequested {
+			t.Errorf("History = %+v, %v", runs, err)
+		}
+		due, err := p.RunDue(t.Context(), "job", hourly, Policy{}, func(context.Context, *Slot) error { return nil })
+		if err != nil || due.Ran != 1 {
+			t.Errorf("RunDue = %+v, %v; want 1 run", due, err)
+		}
+	})
+}

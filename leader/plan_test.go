@@ -1,0 +1,144 @@
+package leader
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// Whatever the number of slots that have come due, the latest ones are found, without a gap between them.
+func TestOfManyDueSlotsTheLatestAreFound(t *testing.T) {
+	t.Parallel()
+	epoch := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	for _, n := range []int{0, 1, 999, 1000, 1001, 1999, 2000, 2001, 2500, 3000, 4001, 100_000, 30_000_000} {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			t.Parallel()
+			r := &roster{schedule: every(time.Second)}
+			now := epoch.Add(time.Duration(n)*time.Second + time.Millisecond)
+			due, next, err := r.due(epoch, now)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(due) < min(n, maxRecorded) || len(due) > 2*maxRecorded {
+				t.Fatalf("%d slots, want the latest %d or a few more", len(due), min(n, maxRecorded))
+			}
+			for i, at := range due {
+				if want := epoch.Add(time.Duration(n-len(due)+1+i) * time.Second); !at.Equal(want) {
+					t.Fatalf("slot %d of %d is %v, want %v", i, len(due), at, want)
+				}
+			}
+			if want := epoch.Add(time.Duration(n+1) * time.Second); !next.Equal(want) {
+				t.Errorf("next is %v, want %v", next, want)
+			}
+		})
+	}
+}
+
+// An outage of 50 minutes leaves 3,000 slots behind, all of which can still be started in time.
+func TestCatchingUpOnAllLeavesNoSlotWithinGraceOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tb := newTable()
+		d := &diary{table: tb}
+		tb.record(midnight(), SlotDone, 1)
+		until(50 * time.Minute)
+		start(t, tb, Config{}).follow(t, every(time.Second), Policy{CatchUp: CatchUpAll}, d.work(0))
+		time.Sleep(10*time.Second + time.Millisecond)
+		runs := d.all()
+		if len(runs) != 50*60+10 {
+			t.Errorf("%d runs, want %d", len(runs), 50*60+10)
+		}
+		for i, run := range runs {
+			if want := midnight().Add(time.Duration(i+1) * time.Second); !run.slot.Equal(want) {
+				t.Fatalf("run %d is of slot %v, want %v", i, run.slot, want)
+			}
+		}
+	})
+}
+
+// A job's very first call dies between its election and the start of the slot.
+func TestFirstSlotIsRunByTheNextCallWhenTheFirstOneDies(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tb := newTable()
+		until(time.Hour + time.Second)
+		dying := start(t, tb, Config{})
+		dying.path.suffer(func(s statement) trouble {
+			return trouble{hangs: s.kind != acquire && (s.kind != survey || s.nth > 1)}
+		})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		due, err := dying.RunDue(ctx, "report", hourly, Policy{}, func(context.Context, *Slot) error { return nil })
+		if err == nil {
+			t.Fatalf("%+v, want an error", due)
+		}
+		until(time.Hour + time.Minute)
+		due, err = turnUp(t, tb, Policy{}, time.Second)
+		if err != nil || due.Ran != 1 {
+			t.Errorf("%+v, %v; want 1 run", due, err)
+		}
+	})
+}
+
+// The term is lost after the slot has failed, before the call has returned.
+func TestErrorOfTheLastRunIsReturnedAlsoWhenTheTermIsLostRightAfter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tb := newTable()
+		until(time.Hour + time.Second)
+		p := start(t, tb, Config{})
+		p.path.suffer(func(s statement) trouble {
+			early := time.Since(midnight()) < time.Hour+20*time.Second
+			if s.renews() || s.kind == prune && early {
+				return trouble{fails: errReset}
+			}
+			return trouble{}
+		})
+		broken := errors.New("no paper")
+		due, err := p.RunDue(t.Context(), "report", hourly, Policy{}, func(context.Context, *Slot) error { return broken })
+		if due.Ran != 1 || !errors.Is(err, broken) {
+			t.Errorf("%+v, %v; want 1 run and its error", due, err)
+		}
+	})
+}
+
+// once is a schedule that ends: it comes at one instant.
+type once struct{ at time.Time }
+
+func (o once) Next(after time.Time) time.Time {
+	if after.Before(o.at) {
+		return o.at
+	}
+	return time.Time{}
+}
+
+func TestLastSlotOfAScheduleThatEndsIsRunWhenTheCallComesJustAfterIt(t *testing.T) {
+	for name, run := range map[string]func(context.Context, *process, slotFunc) error{
+		"RunDue": func(ctx context.Context, p *process, work slotFunc) error {
+			_, err := p.RunDue(ctx, "job", once{midnight().Add(time.Hour)}, Policy{}, work)
+			return err
+		},
+		"RunSchedule": func(ctx context.Context, p *process, work slotFunc) error {
+			err := p.RunSchedule(ctx, "job", once{midnight().Add(time.Hour)}, Policy{}, work)
+			if errors.Is(err, context.DeadlineExceeded) {
+				return nil
+			}
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				tb := newTable()
+				d := &diary{table: tb}
+				tb.record(midnight(), SlotDone, 1)
+				until(time.Hour + time.Second)
+				ctx, cancel := context.WithTimeout(t.Context(), 2*time.Hour)
+				defer cancel()
+				if err := run(ctx, start(t, tb, Config{}), d.work(0)); err != nil {
+					t.Error(err)
+				}
+				wantOutcomes(t, tb, "00:00 done 1", "01:00 done 1")
+			})
+		})
+	}
+}

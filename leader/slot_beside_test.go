@@ -1,0 +1,201 @@
+package leader
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// The leader of the schedule never gives its lease up, so there is no claim that could tell.
+func TestRunSlotReturnsWhenTheLeaderOfAScheduleHasRunTheSlot(t *testing.T) {
+	for name, own := range map[string]bool{"in another process": false, "in the same process": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				tb := newTable()
+				d := &diary{table: tb}
+				until(30 * time.Minute)
+				leader := start(t, tb, Config{})
+				leader.follow(t, hourly, Policy{}, d.work(10*time.Minute))
+				time.Sleep(time.Minute)
+				p := leader
+				if !own {
+					p = start(t, tb, Config{})
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), 2*time.Hour)
+				defer cancel()
+				ran, err := p.RunSlot(ctx, "job", midnight().Add(time.Hour), d.work(0))
+				if ran || err != nil {
+					t.Errorf("RunSlot = %v, %v; want that another call has run it", ran, err)
+				}
+				if late := time.Since(midnight().Add(70 * time.Minute)); late < 0 || late > 2*time.Second {
+					t.Errorf("RunSlot returned %v after the end of the slot's work", late)
+				}
+				wantOutcomes(t, tb, "01:00 done 1")
+			})
+		})
+	}
+}
+
+func TestRunSlotDoesNotClaimARunThatWasCutOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tb := newTable()
+		p := start(t, tb, Config{})
+		ran, err := p.RunSlot(t.Context(), "job", midnight(), func(ctx context.Context, _ *Slot) error {
+			tb.put("job", "thief", time.Second)
+			<-ctx.Done()
+			return ctx.Err()
+		})
+		if ran || err != nil {
+			t.Errorf("RunSlot = %v, %v; want no run to its end", ran, err)
+		}
+		wantOutcomes(t, tb, "00:00 abandoned 3")
+	})
+}
+
+// The failure is recorded, but no answer says so before the term is lost.
+func TestRunSlotReturnsTheWorksErrorAlsoWhenTheTermIsLostRightAfter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tb := newTable()
+		p := start(t, tb, Config{})
+		broken := errors.New("no paper")
+		time.AfterFunc(20*time.Second, func() { p.path.suffer(nil) })
+		ran, err := p.RunSlot(t.Context(), "job", midnight(), func(context.Context, *Slot) error {
+			p.path.suffer(func(s statement) trouble {
+				if s.kind == finishS || s.renews() {
+					return trouble{loses: errReset}
+				}
+				return trouble{}
+			})
+			return broken
+		})
+		if !ran || !errors.Is(err, broken) {
+			t.Errorf("RunSlot = %v, %v; want the work's error", ran, err)
+		}
+		wantOutcomes(t, tb, "00:00 failed 1")
+	})
+}
+
+// Until its next renewal the old leader doesn't know, and its claims find no live term.
+func TestLeaderThatWasDismissedDoesNotAskAllTheTimeForASlotThatIsDue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tb := newTable()
+		d := &diary{table: tb}
+		until(time.Hour - 16*time.Second) // it renews every 5 s
+		p := start(t, tb, Config{})
+		p.path.suffer(always(trouble{slow: time.Millisecond}))
+		p.follow(t, hourly, Policy{}, d.work(0))
+		until(time.Hour - 10*time.Millisecond)
+		if _, err := start(t, tb, Config{}).Dismiss(t.Context(), "job"); err != nil {
+			t.Fatal(err)
+		}
+		until(time.Hour + 10*time.Second)
+		if n := len(p.path.asked(midnight().Add(time.Hour-time.Second), claimS)); n > 10 {
+			t.Errorf("%d claims within some seconds", n)
+		}
+		until(time.Hour + time.Minute)
+		wantOutcomes(t, tb, "01:00 done 1")
+	})
+}
+
+// The first leader dies between two statements that record missed slots.
+func TestMissedSlotsAreRecordedOldestFirst(t *testing.T) {
+	for range 10 { // it must not be by luck
+		synctest.Test(t, func(t *testing.T) {
+			tb := newTable()
+			d := &diary{table: tb}
+			tb.record(midnight(), SlotDone, 1)
+			until(5*time.Hour + 30*time.Minute)
+			first := start(t, tb, Config{})
+			first.path.suffer(func(s statement) trouble {
+				return trouble{hangs: s.kind == missS && s.nth == 2}
+			})
+			policy := Policy{Grace: 2 * time.Hour}
+			first.follow(t, hourly, policy, d.work(0))
+			time.Sleep(time.Second)
+			first.crash()
+			time.Sleep(time.Minute)
+			start(t, tb, Config{}).follow(t, hourly, policy, d.work(0))
+			time.Sleep(time.Minute)
+			wantOutcomes(t, tb,
+				"00:00 done 1", "01:00 missed 0", "02:00 missed 0", "03:00 missed 0", "04:00 missed 0", "05:00 done 1")
+		})
+	}
+}
+
+// Errors that are no passing ones by their kind, but were seen to pass: a pooler that has lost a prepared statement, a plan that a
+// migration has made stale, a password that was changed.
+func TestScheduleOutlivesErrorsOfTheDatabase(t *testing.T) {
+	for _, state := range []string{"26000", "0A000", "28P01", "XX000"} {
+		for _, kind := range []string{survey, abandon, claimS, finishS, prune} {
+			t.Run(state+" "+kind, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					tb := newTable()
+					d := &diary{table: tb}
+					tb.record(midnight(), SlotAbandoned, 1)
+					p := start(t, tb, Config{})
+					p.path.suffer(func(s statement) trouble {
+						if s.kind == kind && s.nth == 1 {
+							return trouble{fails: serverError(state)}
+						}
+						return trouble{}
+					})
+					p.follow(t, hourly, Policy{}, d.work(time.Second))
+					until(time.Hour + time.Minute)
+					wantOutcomes(t, tb, "00:00 done 2", "01:00 done 1")
+					if n := len(d.all()); n != 2 {
+						t.Errorf("%d runs, want 2", n)
+					}
+				})
+			})
+		}
+	}
+}
+
+// backwards is a schedule that goes backwards from some instant on.
+type backwards struct{ from time.Time }
+
+func (b backwards) Next(after time.Time) time.Time {
+	if after.Before(b.from) {
+		return hourly.Next(after)
+	}
+	return after.Add(-time.Hour)
+}
+
+func TestScheduleThatGoesBackwardsIsRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := start(t, newTable(), Config{})
+		ctx, cancel := context.WithTimeout(t.Context(), 24*time.Hour)
+		defer cancel()
+		schedule := backwards{midnight().Add(2 * time.Hour)}
+		err := p.RunSchedule(ctx, "job", schedule, Policy{}, func(context.Context, *Slot) error { return nil })
+		if !errors.Is(err, ErrSchedule) {
+			t.Errorf("RunSchedule = %v, want ErrSchedule", err)
+		}
+		within(t, midnight(), 3*time.Hour, "the error")
+	})
+}
+
+// A database in LATIN1 takes the job's name, and not what the work says.
+func TestErrorThatTheDatabaseCannotStoreFailsTheSlotAllTheSame(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tb := newTable()
+		p := start(t, tb, Config{})
+		p.path.suffer(func(s statement) trouble {
+			if s.kind == finishS && s.nth == 1 {
+				return trouble{fails: serverError("22P05")}
+			}
+			return trouble{}
+		})
+		broken := errors.New("紙がない: no paper")
+		ran, err := p.RunSlot(t.Context(), "job", midnight(), func(context.Context, *Slot) error { return broken })
+		if !ran || !errors.Is(err, broken) {
+			t.Errorf("RunSlot = %v, %v; want the work's error", ran, err)
+		}
+		wantOutcomes(t, tb, "00:00 failed 1")
+		if got, want := tb.dump()[0].Error, "????: no paper"; got != want {
+			t.Errorf("on record is %q, want %q", got, want)
+		}
+	})
+}
