@@ -46,8 +46,8 @@ func TestFinishedSlotIsNeverRunAgain(t *testing.T) {
 	}{
 		{"done by one call", false, Policy{}, nil, SlotDone},
 		{"failed by one call", false, Policy{}, failure, SlotFailed},
-		{"done by the schedule", true, Policy{}, nil, SlotDone},
-		{"failed by the schedule", true, Policy{}, failure, SlotFailed},
+		{"done by the schedule", true, Policy{CatchUp: CatchUpAll}, nil, SlotDone},
+		{"failed by the schedule", true, Policy{CatchUp: CatchUpAll}, failure, SlotFailed},
 		{"missed", true, Policy{Grace: time.Nanosecond}, nil, SlotMissed},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
