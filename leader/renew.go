@@ -106,7 +106,9 @@ func (e *Elector) renew() error {
 		case renewed:
 			t.trust, t.leaseEnd = trust, leaseEnd
 		case locked:
-			waiting = append(waiting, t.job)
+			if _, live := e.terms[t]; live { // else it is our own release that has the row
+				waiting = append(waiting, t.job)
+			}
 		case over:
 			lost = append(lost, t)
 		}
