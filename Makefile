@@ -8,7 +8,7 @@ TOOL     = go tool -modfile=tools/go.mod
 export GOLANGCI_LINT_CACHE = $(CURDIR)/.cache/golangci-lint
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test generate verify cross lint fmt check
+.PHONY: help demo test bench bench-quick generate verify cross lint fmt check
 
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -18,6 +18,12 @@ demo: ## Watch three workers elect a leader, lose it three ways, and report ever
 
 test: ## Run the whole suite with the race detector on a throwaway Postgres
 	$(POSTGRES) -- go test -race -p 1 $(PACKAGES)
+
+bench: ## Measure pgleader beside its peers on a throwaway Postgres (12 min); see docs/performance.md
+	@cd bench && go run .
+
+bench-quick: ## The same with few runs (2 min)
+	@cd bench && go run . -quick
 
 generate: ## Regenerate db/ after a change in queries/ or migrations/
 	$(TOOL) sqlc generate
@@ -33,6 +39,7 @@ cross: ## Compile the command line tool for the systems that it runs on
 
 lint: ## Check formatting and run the linters
 	go mod tidy -diff
+	cd bench && go mod tidy -diff && go vet ./...
 	$(TOOL) golangci-lint run ./...
 
 fmt: ## Format the code

@@ -286,3 +286,11 @@ func TestDropRefusesForeignDatabases(t *testing.T) {
 		t.Fatalf("got %v, want a refusal", err)
 	}
 }
+
+func TestSettingsOfTheEnvironmentCountMost(t *testing.T) {
+	t.Setenv("PGLEADER_POSTGRES_SETTINGS", " fsync=on  max_connections=17")
+	got := strings.Join(settings(), " ")
+	if want := "-c max_connections=400 -c fsync=off -c fsync=on -c max_connections=17"; got != want {
+		t.Errorf("settings() = %q, want %q: the last of several counts", got, want)
+	}
+}

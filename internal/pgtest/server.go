@@ -4,7 +4,8 @@
 // databases of this package's making are created and dropped there), "docker", "local", or empty. Empty prefers Docker where
 // an engine answers and the image is there or can be pulled, then server binaries found on the machine.
 // PGLEADER_POSTGRES_IMAGE names the image, default postgres:17. POSTGRES_USER, POSTGRES_PASSWORD and POSTGRES_INITDB_ARGS
-// mean what they mean to the official image, for local servers too.
+// mean what they mean to the official image, for local servers too. PGLEADER_POSTGRES_SETTINGS is a list of name=value, separated
+// by spaces, for the server's command line.
 //
 // What was started goes away with the process that started it, however that process ends.
 package pgtest
@@ -170,9 +171,13 @@ func (c credentials) url(host string, port int) string {
 }
 
 // settings are given to every server on its command line. Only fsync departs from a production server: the WAL is written as
-// usual, so its volume can be measured, but survives no power cut.
+// usual, so its volume can be measured, but survives no power cut. The last of several values for one name counts.
 func settings() []string {
-	return []string{"-c", "max_connections=400", "-c", "fsync=off"}
+	args := []string{"-c", "max_connections=400", "-c", "fsync=off"}
+	for _, setting := range strings.Fields(os.Getenv("PGLEADER_POSTGRES_SETTINGS")) {
+		args = append(args, "-c", setting)
+	}
+	return args
 }
 
 // freePort picks a port below the range that outgoing connections draw from, so that it is still free for a restart.
