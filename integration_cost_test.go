@@ -53,6 +53,7 @@ func TestLosingAttemptCostsOneRoundTripAndTellsWhoLeads(t *testing.T) {
 		cfg := slow
 		cfg.OnEvent = seen.add
 		loser := newElector(t, pool, cfg)
+		refused(t, loser, job) // by a claim; from now on it looks first, by another statement
 		if n := roundTrips(t, pool, proxy, func() { refused(t, loser, job) }); n != 1 {
 			t.Errorf("a losing attempt took %d round trips, want 1", n)
 		}

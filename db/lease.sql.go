@@ -426,31 +426,42 @@ WITH wanted AS (
     FROM (SELECT jsonb_array_elements(($1::text)::jsonb) AS term) AS t
 ),
 free AS (
-    SELECT l.job_name
+    SELECT held.place
     FROM wanted AS w
-    JOIN leader_lease AS l ON l.job_name = w.job_name AND l.token = w.token
-    WHERE l.holder = $2
-      AND l.expires_at > clock_timestamp()
-    FOR NO KEY UPDATE OF l SKIP LOCKED
+    CROSS JOIN LATERAL (
+        SELECT (l).ctid AS place
+        FROM leader_lease AS l
+        WHERE l.job_name = w.job_name
+          AND l.token = w.token
+          AND l.holder = $2
+          AND l.expires_at > clock_timestamp()
+        LIMIT 1
+        FOR NO KEY UPDATE SKIP LOCKED
+    ) AS held
 ),
 renewed AS (
     UPDATE leader_lease AS l
     SET renewed_at = clock_timestamp(),
         expires_at = clock_timestamp() + make_interval(secs => $3::float8)
-    FROM free AS f
-    WHERE l.job_name = f.job_name
+    WHERE (l).ctid = ANY (ARRAY(SELECT f.place FROM free AS f))
     RETURNING l.job_name, l.token
 )
 SELECT r.job_name, r.token, true AS renewed
 FROM renewed AS r
 UNION ALL
-SELECT l.job_name, l.token, false AS renewed
+SELECT held.job_name, held.token, false AS renewed
 FROM wanted AS w
-JOIN leader_lease AS l ON l.job_name = w.job_name AND l.token = w.token
-WHERE l.holder = $2
-  AND l.expires_at > clock_timestamp()
-  AND (SELECT count(*) FROM renewed) < (SELECT count(*) FROM wanted)
-  AND l.job_name NOT IN (SELECT r.job_name FROM renewed AS r)
+CROSS JOIN LATERAL (
+    SELECT l.job_name, l.token
+    FROM leader_lease AS l
+    WHERE l.job_name = w.job_name
+      AND l.token = w.token
+      AND l.holder = $2
+      AND l.expires_at > clock_timestamp()
+    LIMIT 1
+) AS held
+WHERE (SELECT count(*) FROM renewed) < (SELECT count(*) FROM wanted)
+  AND held.job_name NOT IN (SELECT r.job_name FROM renewed AS r)
 `
 
 type RenewLeasesParams struct {
@@ -470,7 +481,11 @@ type RenewLeasesRow struct {
 // term must be asked for again. No row for a term means that it is over.
 //
 // Locked rows are skipped, so that one lock in a psql session costs at most one term, not all of the process. They are looked up
-// only if there are any. NOT IN, because it is hashed whatever the planner expects of a JSON text; a join here is quadratic.
+// only if there are any. A row that changes at this very moment counts as locked too.
+//
+// LATERAL with LIMIT looks each term up by the index, and the rows are then found by an array of their places: there is nothing to
+// join, and whatever the planner expects of a JSON text, or of a table whose statistics are old, it can't make this quadratic. Nor
+// NOT IN, which is hashed. (sqlc knows no system columns, hence (l).ctid.)
 func (q *Queries) RenewLeases(ctx context.Context, arg RenewLeasesParams) ([]RenewLeasesRow, error) {
 	rows, err := q.db.QueryContext(ctx, renewLeases, arg.Terms, arg.Holder, arg.TTLSeconds)
 	if err != nil {

@@ -95,7 +95,11 @@ type Querier interface {
 	// term must be asked for again. No row for a term means that it is over.
 	//
 	// Locked rows are skipped, so that one lock in a psql session costs at most one term, not all of the process. They are looked up
-	// only if there are any. NOT IN, because it is hashed whatever the planner expects of a JSON text; a join here is quadratic.
+	// only if there are any. A row that changes at this very moment counts as locked too.
+	//
+	// LATERAL with LIMIT looks each term up by the index, and the rows are then found by an array of their places: there is nothing to
+	// join, and whatever the planner expects of a JSON text, or of a table whose statistics are old, it can't make this quadratic. Nor
+	// NOT IN, which is hashed. (sqlc knows no system columns, hence (l).ctid.)
 	RenewLeases(ctx context.Context, arg RenewLeasesParams) ([]RenewLeasesRow, error)
 	// RequestSlot marks a decided slot to be started again by whoever leads the job next, or runs that slot, and returns 1. 0 means that the slot
 	// has no row or is running.

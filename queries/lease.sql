@@ -139,37 +139,52 @@ WHERE job_name = sqlc.arg(job_name)
 -- term must be asked for again. No row for a term means that it is over.
 --
 -- Locked rows are skipped, so that one lock in a psql session costs at most one term, not all of the process. They are looked up
--- only if there are any. NOT IN, because it is hashed whatever the planner expects of a JSON text; a join here is quadratic.
+-- only if there are any. A row that changes at this very moment counts as locked too.
+--
+-- LATERAL with LIMIT looks each term up by the index, and the rows are then found by an array of their places: there is nothing to
+-- join, and whatever the planner expects of a JSON text, or of a table whose statistics are old, it can't make this quadratic. Nor
+-- NOT IN, which is hashed. (sqlc knows no system columns, hence (l).ctid.)
 WITH wanted AS (
     SELECT t.term ->> 'job_name' AS job_name, (t.term ->> 'token')::bigint AS token
     FROM (SELECT jsonb_array_elements((sqlc.arg(terms)::text)::jsonb) AS term) AS t
 ),
 free AS (
-    SELECT l.job_name
+    SELECT held.place
     FROM wanted AS w
-    JOIN leader_lease AS l ON l.job_name = w.job_name AND l.token = w.token
-    WHERE l.holder = sqlc.arg(holder)
-      AND l.expires_at > clock_timestamp()
-    FOR NO KEY UPDATE OF l SKIP LOCKED
+    CROSS JOIN LATERAL (
+        SELECT (l).ctid AS place
+        FROM leader_lease AS l
+        WHERE l.job_name = w.job_name
+          AND l.token = w.token
+          AND l.holder = sqlc.arg(holder)
+          AND l.expires_at > clock_timestamp()
+        LIMIT 1
+        FOR NO KEY UPDATE SKIP LOCKED
+    ) AS held
 ),
 renewed AS (
     UPDATE leader_lease AS l
     SET renewed_at = clock_timestamp(),
         expires_at = clock_timestamp() + make_interval(secs => sqlc.arg(ttl_seconds)::float8)
-    FROM free AS f
-    WHERE l.job_name = f.job_name
+    WHERE (l).ctid = ANY (ARRAY(SELECT f.place FROM free AS f))
     RETURNING l.job_name, l.token
 )
 SELECT r.job_name, r.token, true AS renewed
 FROM renewed AS r
 UNION ALL
-SELECT l.job_name, l.token, false AS renewed
+SELECT held.job_name, held.token, false AS renewed
 FROM wanted AS w
-JOIN leader_lease AS l ON l.job_name = w.job_name AND l.token = w.token
-WHERE l.holder = sqlc.arg(holder)
-  AND l.expires_at > clock_timestamp()
-  AND (SELECT count(*) FROM renewed) < (SELECT count(*) FROM wanted)
-  AND l.job_name NOT IN (SELECT r.job_name FROM renewed AS r);
+CROSS JOIN LATERAL (
+    SELECT l.job_name, l.token
+    FROM leader_lease AS l
+    WHERE l.job_name = w.job_name
+      AND l.token = w.token
+      AND l.holder = sqlc.arg(holder)
+      AND l.expires_at > clock_timestamp()
+    LIMIT 1
+) AS held
+WHERE (SELECT count(*) FROM renewed) < (SELECT count(*) FROM wanted)
+  AND held.job_name NOT IN (SELECT r.job_name FROM renewed AS r);
 
 -- name: ReleaseLease :one
 -- ReleaseLease ends the lease of exactly this job, holder and token now, and returns how many rows it changed. 0 means that it was over
