@@ -8,10 +8,10 @@ TOOL     = go tool -modfile=tools/go.mod
 export GOLANGCI_LINT_CACHE = $(CURDIR)/.cache/golangci-lint
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench bench-quick generate verify cross lint fmt check
+.PHONY: help demo test bench bench-quick chaos chaos-quick mutants soak failovers generate verify cross lint fmt check
 
 help: ## List these targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: ## Watch three workers elect a leader, lose it three ways, and report every night once (40 s)
 	@go run ./internal/demo
@@ -24,6 +24,23 @@ bench: ## Measure pgleader beside its peers on a throwaway Postgres (12 min); se
 
 bench-quick: ## The same with few runs (2 min)
 	@cd bench && go run . -quick
+
+chaos: ## Break everything at random and check the promises (4 min); CHAOS='-seed 7 -histories 1' repeats one
+	@go run ./internal/chaos $(CHAOS)
+
+chaos-quick: ## The same in a minute: what CI runs
+	@go run ./internal/chaos -histories 40 -restarts 10 -limit 60s $(CHAOS)
+
+mutants: ## Put bugs into the code, one at a time, and show that the suite finds each (7 min)
+	@go run ./internal/chaos/mutants $(MUTANTS)
+
+FOR = 10m
+
+soak: ## Run thousands of jobs in a few processes under faults for FOR=10m, and see whether anything grows
+	@go run ./internal/chaos -soak $(FOR) $(CHAOS)
+
+failovers: ## Kill leaders at a TTL of 500 ms on a busy machine for FOR=10m, and measure how long their jobs have none
+	@go run ./internal/chaos -failover $(FOR) -burn 2 $(CHAOS)
 
 generate: ## Regenerate db/ after a change in queries/ or migrations/
 	$(TOOL) sqlc generate

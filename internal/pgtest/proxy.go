@@ -51,30 +51,48 @@ type link struct {
 // NewProxy starts a proxy to the server of the URL; it goes when the test ends.
 func NewProxy(t testing.TB, rawURL string) *Proxy {
 	t.Helper()
-	config, err := pgconn.ParseConfig(rawURL)
+	p, err := StartProxy(rawURL)
 	if err != nil {
 		t.Fatal(err)
+	}
+	t.Cleanup(p.Close)
+	return p
+}
+
+// StartProxy is NewProxy for a program that is no test: it closes the proxy itself.
+func StartProxy(rawURL string) (*Proxy, error) {
+	config, err := pgconn.ParseConfig(rawURL)
+	if err != nil {
+		return nil, err
 	}
 	p := &Proxy{links: map[*link]struct{}{}}
 	p.changed.L = &p.mu
 	p.network, p.upstream = pgconn.NetworkAddress(config.Host, config.Port)
-	// A port that outgoing connections don't draw from, so that Restore gets it back.
-	port, err := freePort()
-	if err != nil {
-		t.Fatal(err)
+	for range 3 { // between the choice of a port and its use somebody else may take it
+		// A port that outgoing connections don't draw from, so that Restore gets it back.
+		var port int
+		if port, err = freePort(); err != nil {
+			return nil, err
+		}
+		p.address = net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
+		if err = p.Restore(); err == nil {
+			break
+		}
 	}
-	p.address = net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
-	if err := p.Restore(); err != nil {
-		t.Fatal(err)
+	if err != nil {
+		return nil, err
 	}
 	if p.URL, err = through(rawURL, p.address); err != nil {
-		t.Fatal(err)
+		p.Close()
+		return nil, err
 	}
-	t.Cleanup(func() {
-		p.Cut()
-		p.wg.Wait()
-	})
-	return p
+	return p, nil
+}
+
+// Close cuts what is open and waits until nothing runs any more.
+func (p *Proxy) Close() {
+	p.Cut()
+	p.wg.Wait()
 }
 
 func through(rawURL, address string) (string, error) {

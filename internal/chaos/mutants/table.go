@@ -1,0 +1,211 @@
+package main
+
+// Where the mutants of the SQL are: the generated code has the text that runs.
+const (
+	leaseSQL = "db/lease.sql.go"
+	slotSQL  = "db/slot.sql.go"
+)
+
+func unit(run string) finder        { return finder{pkg: "./leader", run: run} }
+func integration(run string) finder { return finder{pkg: ".", run: run} }
+func chaos(histories int) finder    { return finder{histories: histories} }
+
+// mutants are bugs that other libraries had, and those that a hasty change would make.
+var mutants = []mutant{
+	{
+		"renewal trusted from its reply", "2: a context ends before a successor can start",
+		[]edit{{"leader/renew.go", "", "trust, leaseEnd := sent.add(", "trust, leaseEnd := e.now().add("}},
+		unit("TestTrustIsCountedFromSendingTheRenewal"),
+	},
+	{
+		"claim trusted from its reply", "2",
+		[]edit{{"leader/claim.go", "", "row.Token, answer.sent)", "row.Token, e.now())"}},
+		unit("TestTrustIsCountedFromSendingTheClaim"),
+	},
+	{
+		"no margin", "2",
+		[]edit{{"leader/config.go", "", "reserve + c.StopWithin", "c.StopWithin"}},
+		unit("TestTrustIsCountedFromSendingTheRenewal"),
+	},
+	{
+		"StopWithin ignored", "2",
+		[]edit{{"leader/config.go", "", "reserve + c.StopWithin", "reserve"}},
+		unit("TestTermEndsEarlierByTheTimeThatWorkNeedsToStop"),
+	},
+	{
+		"wall clock ignored", "2",
+		[]edit{{"leader/trust.go", "", "|| !now.wall.Before(i.wall)", "|| false"}},
+		unit("TestSuspendedMachineLosesItsTermSoonAfterWaking"),
+	},
+	{
+		"no deadline for a renewal", "2",
+		[]edit{{"leader/renew.go", "", "min(e.callLimit, trusted.Sub(sent.mono)))", "1000*e.callLimit+0*trusted.Sub(sent.mono))"}},
+		unit("TestHangingRenewalIsTriedAgainOnAnotherConnection"),
+	},
+	{
+		"watchdog waits for the query", "2",
+		[]edit{
+			{"leader/trust.go", "", "import \"time\"", "import (\n\t\"sync\"\n\t\"time\"\n)\n\nvar querying sync.Mutex"},
+			{"leader/trust.go", "distrust() {", "now := e.now()", "querying.Lock()\n\tdefer querying.Unlock()\n\tnow := e.now()"},
+			{"leader/renew.go", "", "\toutcomes, err := call(", "\tquerying.Lock()\n\toutcomes, err := call("},
+			{"leader/renew.go", "outcomes, err := call(", "\tif err != nil {\n", "\tquerying.Unlock()\n\tif err != nil {\n"},
+			{"leader/call.go", "answers <- a\n\t}()", "case <-ctx.Done():", "case <-make(chan struct{}):"},
+		},
+		unit("TestTermEndsInTimeWhateverTheDriverDoes"),
+	},
+	{
+		"driver trusted with deadlines", "2, 8: a leader again",
+		[]edit{{"leader/call.go", "answers <- a\n\t}()", "case <-ctx.Done():", "case <-make(chan struct{}):"}},
+		unit("TestHangingRenewalIsTriedAgainOnAnotherConnection"),
+	},
+	{
+		"a term without a row is kept", "2, 5",
+		[]edit{{"leader/renew.go", "case over:", "lost = append(lost, t)", "t.trust, t.leaseEnd = trust, leaseEnd"}},
+		unit("TestRenewalWithoutRowEndsOnlyItsTerm|TestRenewalOfASingleTermWithoutRowEndsIt"),
+	},
+	{
+		"renewal ignores the token", "5: a lease is never brought back",
+		[]edit{{leaseSQL, "const renewLease ", "AND token = $4", "AND $4::bigint > 0"}},
+		integration("TestRenewalAndReleaseMatchTheExactTerm"),
+	},
+	{
+		"renewal of a lease that has ended", "5",
+		[]edit{{leaseSQL, "const renewLease ", "AND expires_at > clock_timestamp()", ""}},
+		integration("TestRenewalOfALeaseThatHasEndedChangesNothing"),
+	},
+	{
+		"renewal of several leases that have ended", "5",
+		[]edit{
+			{leaseSQL, "const renewLeases ", "AND l.expires_at > clock_timestamp()", ""},
+			{leaseSQL, "false AS renewed", "AND l.expires_at > clock_timestamp()", ""},
+		},
+		integration("TestRenewalOfALeaseThatHasEndedChangesNothing"),
+	},
+	{
+		"renewal as an upsert", "5",
+		[]edit{{
+			leaseSQL, "const renewLease ", `UPDATE leader_lease
+SET renewed_at = clock_timestamp(),
+    expires_at = clock_timestamp() + make_interval(secs => $1::float8)
+WHERE job_name = $2
+  AND holder = $3
+  AND token = $4
+  AND expires_at > clock_timestamp()`,
+			`INSERT INTO leader_lease AS l
+VALUES ($2, $3, $4, clock_timestamp(), clock_timestamp(), clock_timestamp() + make_interval(secs => $1::float8))
+ON CONFLICT (job_name) DO UPDATE
+SET renewed_at = excluded.renewed_at, expires_at = excluded.expires_at
+WHERE l.holder = excluded.holder AND l.token = excluded.token AND l.expires_at > clock_timestamp()`,
+		}},
+		integration("TestDeletedRowEndsTermIsNeverRecreatedByRenewalAndStartsTokenAgain"),
+	},
+	{
+		"release matches the name only", "5",
+		[]edit{
+			{leaseSQL, "const releaseLease ", "AND holder = $2", "AND $2::text <> ''"},
+			{leaseSQL, "const releaseLease ", "AND token = $3", "AND $3::bigint > 0"},
+		},
+		integration("TestLateResignationLeavesSuccessorAlone"),
+	},
+	{
+		"row deleted on release", "4: tokens only grow",
+		[]edit{{
+			leaseSQL, "const releaseLease ", "UPDATE leader_lease\n    SET expires_at = clock_timestamp()",
+			"DELETE FROM leader_lease",
+		}},
+		integration("TestTokenGrowsAcrossResignationExpiryAndLoss"),
+	},
+	{
+		"token kept at a takeover", "4",
+		[]edit{{
+			leaseSQL, "const acquireLease ", "ELSE greatest(l.token, leader_token_floor()) + 1",
+			"ELSE greatest(l.token, leader_token_floor())",
+		}},
+		integration("TestTokenGrowsAcrossResignationExpiryAndLoss"),
+	},
+	{
+		"now() in AcquireLease", "1: one live lease",
+		[]edit{{leaseSQL, "const acquireLease ", "expires_at  = clock_timestamp() +", "expires_at  = now() +"}},
+		integration("TestClaimInAnOldTransactionCountsFromNow"),
+	},
+	{
+		"now() in RenewLease", "1",
+		[]edit{{leaseSQL, "const renewLease ", "expires_at = clock_timestamp() +", "expires_at = now() +"}},
+		integration("TestWaitForRowLockDoesNotCutTheLease"),
+	},
+	{
+		"takeover a tenth of the TTL early", "1, 2",
+		[]edit{{
+			leaseSQL, "const acquireLease ", "(l.expires_at <= clock_timestamp() OR",
+			"(l.expires_at - (l.expires_at - l.renewed_at) / 10 <= clock_timestamp() OR",
+		}},
+		chaos(24),
+	},
+	{
+		"locked rows waited for in a claim", "9: it costs little",
+		[]edit{{leaseSQL, "const acquireLease ", "FOR UPDATE SKIP LOCKED", "FOR UPDATE"}},
+		integration("TestWaitForRowLockDoesNotCutTheLease"),
+	},
+	{
+		"guard without the unique index", "3: a guarded transaction never commits beside a successor's",
+		[]edit{{
+			"migrations/0001_create_leader_lease.up.sql", "",
+			"    CONSTRAINT leader_lease_job_name_token_key UNIQUE (job_name, token),\n", "",
+		}, {
+			leaseSQL, "const acquireLease ", "FOR UPDATE SKIP LOCKED", "FOR NO KEY UPDATE SKIP LOCKED",
+		}},
+		integration("TestGuardUnderEveryIsolation"),
+	},
+	{
+		"guard without a lock", "3",
+		[]edit{{leaseSQL, "const guardLease ", "FOR KEY SHARE", ""}},
+		integration("TestGuardUnderEveryIsolation"),
+	},
+	{
+		"dismissal frees the job at once", "2",
+		[]edit{{
+			leaseSQL, "const dismissLease ", "token  = o.token + 1", "token  = o.token + 1, expires_at = clock_timestamp()",
+		}},
+		chaos(24),
+	},
+	{
+		"resigned before work has returned", "7: work is not overtaken by its own process",
+		[]edit{{
+			"leader/run.go", "", "defer cancel(nil)",
+			"defer cancel(nil)\n\tdefer context.AfterFunc(ctx, func() { _ = term.Resign() })()",
+		}},
+		unit("TestLeaseIsHeldUntilWorkThatIgnoresItsContextReturns"),
+	},
+	{
+		"a lost answer is not asked for again", "6: nobody leads by accident",
+		[]edit{{"leader/claim.go", "", "maxClaims  = 3 ", "maxClaims  = 1 "}},
+		unit("TestLostAnswerToAClaimIsAskedForAgain"),
+	},
+	{
+		"slot claimed without a term", "10: a slot is decided once",
+		[]edit{
+			{slotSQL, "const claimSlot ", "AND l.holder = $2", "AND $2::text <> ''"},
+			{slotSQL, "const claimSlot ", "AND l.token = $3", "AND $3::bigint > 0"},
+			{slotSQL, "const claimSlot ", "AND l.expires_at > clock_timestamp()", ""},
+		},
+		unit("TestTableInMemoryAnswersLikePostgres"),
+	},
+	{
+		"slot finished under any token", "10",
+		[]edit{{slotSQL, "const finishSlot ", "AND token = $6", "AND $6::bigint > 0"}},
+		unit("TestTableInMemoryAnswersLikePostgres"),
+	},
+	{
+		"done slots are begun again", "10",
+		[]edit{{slotSQL, "const claimSlot ", "(s.state = 'abandoned'", "(s.state = 'abandoned' OR s.state = 'done'"}},
+		unit("TestTableInMemoryAnswersLikePostgres"),
+	},
+	{
+		"work decides the slot of a lost term", "10",
+		[]edit{{
+			"leader/slot.go", "workSlot(ctx", "if lost := s.term.check(); lost != nil {",
+			"if lost := s.term.check(); lost != nil && false {",
+		}},
+		unit("TestSlotWhoseTermIsLostIsNeverDecidedByItsWork"),
+	},
+}

@@ -1,0 +1,69 @@
+//go:build unix
+
+package main
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"os"
+	"time"
+
+	"github.com/pgleader/pgleader/internal/pgtest"
+)
+
+// A site is a server with one database in which histories run side by side, each with jobs of its own.
+type site struct {
+	server   *pgtest.Server
+	self     string
+	url      string
+	db       *sql.DB
+	restarts bool
+	calm     chan struct{} // closed when the server will stay up
+}
+
+func newSite(ctx context.Context) (s *site, err error) {
+	s = &site{calm: make(chan struct{})}
+	if s.self, err = os.Executable(); err != nil {
+		return nil, err
+	}
+	if s.server, err = pgtest.Start(ctx); err != nil {
+		return nil, err
+	}
+	if err := s.prepare(ctx); err != nil {
+		return nil, errors.Join(err, s.close())
+	}
+	return s, nil
+}
+
+func (s *site) prepare(ctx context.Context) (err error) {
+	if s.url, err = s.server.CreateDatabase(ctx, true); err != nil {
+		return err
+	}
+	if s.db, err = sql.Open("pgx", s.url); err != nil {
+		return err
+	}
+	s.db.SetMaxOpenConns(40)
+	s.db.SetMaxIdleConns(40)
+	return createTables(ctx, s.db)
+}
+
+func (s *site) close() error {
+	if s.db != nil {
+		s.db.Close()
+	}
+	return s.server.Close()
+}
+
+// restart stops and starts the server while faults go on: as an administrator does, and as a crash does.
+func (s *site) restart(ctx context.Context, duration time.Duration) error {
+	for _, immediate := range []bool{false, true} {
+		if !sleep(ctx, duration/3) {
+			return nil
+		}
+		if err := s.server.Restart(context.WithoutCancel(ctx), immediate); err != nil {
+			return err
+		}
+	}
+	return nil
+}
