@@ -3,7 +3,7 @@ package leader
 import (
 	"context"
 	"errors"
-	"fmt"
+	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,7 +14,7 @@ func TestOfManyDueSlotsTheLatestAreFound(t *testing.T) {
 	t.Parallel()
 	epoch := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	for _, n := range []int{0, 1, 999, 1000, 1001, 1999, 2000, 2001, 2500, 3000, 4001, 100_000, 30_000_000} {
-		t.Run(fmt.Sprint(n), func(t *testing.T) {
+		t.Run(strconv.Itoa(n), func(t *testing.T) {
 			t.Parallel()
 			r := &roster{schedule: every(time.Second)}
 			now := epoch.Add(time.Duration(n)*time.Second + time.Millisecond)

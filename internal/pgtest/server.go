@@ -174,7 +174,7 @@ func (c credentials) url(host string, port int) string {
 // usual, so its volume can be measured, but survives no power cut. The last of several values for one name counts.
 func settings() []string {
 	args := []string{"-c", "max_connections=400", "-c", "fsync=off"}
-	for _, setting := range strings.Fields(os.Getenv("PGLEADER_POSTGRES_SETTINGS")) {
+	for setting := range strings.FieldsSeq(os.Getenv("PGLEADER_POSTGRES_SETTINGS")) {
 		args = append(args, "-c", setting)
 	}
 	return args
