@@ -19,7 +19,7 @@ demo: ## Watch three workers elect a leader, lose it three ways, and report ever
 test: ## Run the whole suite with the race detector on a throwaway Postgres
 	$(POSTGRES) -- go test -race -p 1 -parallel 4 $(PACKAGES)
 
-bench: ## Measure pgleader beside its peers on a throwaway Postgres (12 min); see docs/performance.md
+bench: ## Measure pgleader beside its peers on a throwaway Postgres (7 min); see docs/performance.md
 	@cd bench && go run .
 
 bench-quick: ## The same with few runs (2 min)
