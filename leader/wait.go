@@ -165,18 +165,8 @@ func (e *Elector) look(ctx context.Context) error {
 }
 
 func (e *Elector) lookAt(ctx context.Context, jobs []string) (map[string]Lease, error) {
-	text, err := json.Marshal(jobs)
-	if err != nil {
-		return nil, fmt.Errorf("leader: look at %s: %w", leasesOf(len(jobs), jobs[0]), err)
-	}
 	leases, err := ask(ctx, e, func(ctx context.Context, q db.Querier) (map[string]Lease, error) {
-		var rows []db.LookLeasesRow
-		var err error
-		if len(jobs) == 1 {
-			rows, err = lookOne(ctx, q, jobs[0])
-		} else {
-			rows, err = q.LookLeases(ctx, string(text))
-		}
+		rows, err := lookRows(ctx, q, jobs)
 		leases := make(map[string]Lease, len(rows))
 		for _, row := range rows {
 			leases[row.JobName] = leaseOf(row)
@@ -197,9 +187,16 @@ func leasesOf(n int, first string) string {
 	return fmt.Sprintf("%d leases", n)
 }
 
-// lookOne is the common case, one read by primary key.
-func lookOne(ctx context.Context, q db.Querier, job string) ([]db.LookLeasesRow, error) {
-	row, err := q.LookLease(ctx, job)
+// lookRows reads the rows in one statement. One job is the common case, a read by primary key.
+func lookRows(ctx context.Context, q db.Querier, jobs []string) ([]db.LookLeasesRow, error) {
+	if len(jobs) > 1 {
+		text, err := json.Marshal(jobs)
+		if err != nil {
+			return nil, err
+		}
+		return q.LookLeases(ctx, string(text))
+	}
+	row, err := q.LookLease(ctx, jobs[0])
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, nil
 	}

@@ -19,9 +19,6 @@ func TestMain(m *testing.M) {
 }
 
 func TestNoPromiseIsBrokenUnderFaults(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes 20 s")
-	}
 	o := options{
 		seed: rand.Uint64N(1e9) + 1, histories: 8, restarts: 4, parallel: 4,
 		duration: 4 * time.Second, ttl: time.Second, keep: t.TempDir(),
