@@ -8,16 +8,20 @@ TOOL     = go tool -modfile=tools/go.mod
 export GOLANGCI_LINT_CACHE = $(CURDIR)/.cache/golangci-lint
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench bench-quick chaos chaos-quick mutants soak failovers generate verify cross lint fmt check
+.PHONY: help demo test test-pgbouncer bench bench-quick chaos chaos-quick mutants soak failovers generate verify cross lint fmt check
 
 help: ## List these targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: ## Watch three workers elect a leader, lose it three ways, and report every night once (40 s)
 	@go run ./internal/demo
 
 test: ## Run the whole suite with the race detector on a throwaway Postgres
 	$(POSTGRES) -- go test -race -p 1 -parallel 4 $(PACKAGES)
+
+test-pgbouncer: ## Run the tests of the library through PgBouncer too, in transaction and in session mode
+	PGLEADER_PGBOUNCER=transaction $(POSTGRES) -- go test -race -parallel 4 .
+	PGLEADER_PGBOUNCER=session $(POSTGRES) -- go test -race -parallel 4 .
 
 bench: ## Measure pgleader beside its peers on a throwaway Postgres (7 min); see docs/performance.md
 	@cd bench && go run .

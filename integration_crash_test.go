@@ -108,7 +108,7 @@ func TestProcessesWithOneNameTakeTurnsAlsoWhenOneIsKilled(t *testing.T) {
 		all := map[int]*process{}
 		for range 3 {
 			p := start(t, order{
-				Program: "turns", Driver: driver, URL: url, Job: job, Holder: "worker:1",
+				Program: "turns", Driver: driver, URL: url, DirectURL: direct(url), Job: job, Holder: "worker:1",
 				TTL: 2 * time.Second, RetryEvery: 10 * time.Millisecond,
 			})
 			all[p.cmd.Process.Pid] = p

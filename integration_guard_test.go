@@ -41,7 +41,7 @@ func forEachIsolation(t *testing.T, test func(t *testing.T, driver, url string, 
 				pool := pgtest.Open(t, driver, url)
 				mustExec(t, pool, `CREATE TABLE report (id bigint GENERATED ALWAYS AS IDENTITY, token bigint)`)
 				if i.byDefault != "" {
-					alterDatabase(t, pool, `SET default_transaction_isolation = '`+i.byDefault+`'`)
+					alterDatabase(t, pgtest.Open(t, driver, direct(url)), `SET default_transaction_isolation = '`+i.byDefault+`'`)
 				}
 				test(t, driver, url, i)
 			})

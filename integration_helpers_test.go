@@ -214,11 +214,15 @@ func named(t *testing.T, rawURL, name string) string {
 	return withParam(t, rawURL, "application_name", name)
 }
 
-// alterDatabase changes a setting for all later connections to the database of the pool.
-func alterDatabase(t *testing.T, pool *sql.DB, change string) {
+// alterDatabase changes a setting for all later connections to the database that the admin is connected to, directly. A pooler has to make
+// new ones, as after its RECONNECT.
+func alterDatabase(t *testing.T, admin *sql.DB, change string) {
 	t.Helper()
-	name := scan[string](t, pool, `SELECT current_database()`)
-	mustExec(t, pool, `ALTER DATABASE `+pgx.Identifier{name}.Sanitize()+` `+change)
+	name := scan[string](t, admin, `SELECT current_database()`)
+	mustExec(t, admin, `ALTER DATABASE `+pgx.Identifier{name}.Sanitize()+` `+change)
+	if pgtest.Pooled() != "" {
+		mustExec(t, admin, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()`)
+	}
 }
 
 func sqlState(err error) string {

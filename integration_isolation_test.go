@@ -18,7 +18,7 @@ func TestUnderEveryDefaultIsolation(t *testing.T) {
 	for _, level := range []string{"read committed", "repeatable read", "serializable"} {
 		t.Run(level, func(t *testing.T) {
 			forEachDriver(t, func(t *testing.T, driver, url string) {
-				alterDatabase(t, pgtest.Open(t, driver, url), `SET default_transaction_isolation = '`+level+`'`)
+				alterDatabase(t, pgtest.Open(t, driver, direct(url)), `SET default_transaction_isolation = '`+level+`'`)
 				t.Run("TheWholeContractHolds", func(t *testing.T) { wholeContractHolds(t, driver, url) })
 				t.Run("OfTwoAttemptsAtOnceOneWinsAndNoneFails", func(t *testing.T) { ofTwoAttemptsAtOnceOneWinsAndNoneFails(t, driver, url) })
 			})

@@ -73,7 +73,7 @@ func TestReleaseWakesACandidateThatWouldLookInAnHour(t *testing.T) {
 		pool := pgtest.Open(t, driver, url)
 		first := acquire(t, newElector(t, pool, patientCandidate), job)
 		waiting, waits := candidate(t, pool)
-		listen(t, driver, url, waiting.Wake)
+		listen(t, driver, direct(url), waiting.Wake)
 		elected := campaigning(t, waiting, job)
 		waits()
 		resign(t, first)
@@ -98,7 +98,7 @@ func TestTakeoverNotifiesAndARenewalDoesNot(t *testing.T) {
 	t.Parallel()
 	forEachDriver(t, func(t *testing.T, driver, url string) {
 		pool := pgtest.Open(t, driver, url)
-		log := listen(t, driver, url, nil)
+		log := listen(t, driver, direct(url), nil)
 		term := acquire(t, newElector(t, pool, quick), job)
 		eventually(t, "the notice of the first term", func() bool { return log.count(job) == 1 })
 		eventuallyRenewed(t, pool, job, 5)

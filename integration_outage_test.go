@@ -68,7 +68,7 @@ func watchEnd(t *testing.T, term *leader.Term, admin *sql.DB) (endsBeforeLease f
 func TestTerminatedBackendsCostNoLeadership(t *testing.T) {
 	t.Parallel()
 	forEachDriver(t, func(t *testing.T, driver, url string) {
-		pool, admin := pgtest.Open(t, driver, named(t, url, "victim")), pgtest.Open(t, driver, url)
+		pool, admin := pgtest.Open(t, driver, named(t, url, "victim")), pgtest.Open(t, driver, direct(url))
 		a := newElector(t, pool, quick)
 		term := acquire(t, a, job)
 		won := leadsAfter(t, term, admin)
@@ -91,7 +91,7 @@ func TestTerminatedBackendsCostNoLeadership(t *testing.T) {
 func TestTerminatedIdleConnectionsCostNoAttempt(t *testing.T) {
 	t.Parallel()
 	forEachDriver(t, func(t *testing.T, driver, url string) {
-		pool, admin := pgtest.Open(t, driver, named(t, url, "victim")), pgtest.Open(t, driver, url)
+		pool, admin := pgtest.Open(t, driver, named(t, url, "victim")), pgtest.Open(t, driver, direct(url))
 		for n := range 10 {
 			one, two := begin(t, pool, sql.LevelDefault), begin(t, pool, sql.LevelDefault)
 			rollback(t, one)
@@ -172,7 +172,7 @@ func TestStarvedPoolEndsTermInTime(t *testing.T) {
 func TestReadOnlyPhaseEndsTermAndElectorRecoversByItself(t *testing.T) {
 	t.Parallel()
 	forEachDriver(t, func(t *testing.T, driver, url string) {
-		pool, admin := pgtest.Open(t, driver, named(t, url, "victim")), pgtest.Open(t, driver, url)
+		pool, admin := pgtest.Open(t, driver, named(t, url, "victim")), pgtest.Open(t, driver, direct(url))
 		admin.SetMaxOpenConns(1) // a session from before the change stays as it is
 		mustExec(t, admin, `SELECT 1`)
 		pool.SetMaxIdleConns(5)
@@ -190,7 +190,9 @@ func TestReadOnlyPhaseEndsTermAndElectorRecoversByItself(t *testing.T) {
 		first := receive(t, "the first election", terms)
 
 		alterDatabase(t, admin, `SET default_transaction_read_only = on`)
-		terminate(t, admin, "victim")
+		if pgtest.Pooled() == "" {
+			terminate(t, admin, "victim")
+		}
 		endsWithLoss(t, first)
 		other := newElector(t, pool, quick)
 		eventually(t, "claims are refused", func() bool {
@@ -211,7 +213,9 @@ func TestReadOnlyPhaseEndsTermAndElectorRecoversByItself(t *testing.T) {
 func TestStatementTimeoutIsRetriedAndLeavesPoolHealthy(t *testing.T) {
 	t.Parallel()
 	forEachDriver(t, func(t *testing.T, driver, url string) {
-		pool, admin := pgtest.Open(t, driver, withParam(t, url, "statement_timeout", "50")), pgtest.Open(t, driver, url)
+		admin := pgtest.Open(t, driver, withParam(t, direct(url), "statement_timeout", "0"))
+		alterDatabase(t, admin, `SET statement_timeout = 50`)
+		pool := pgtest.Open(t, driver, url)
 		pool.SetMaxOpenConns(3)
 		var seen events
 		cfg := quick

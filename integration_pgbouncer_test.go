@@ -18,6 +18,34 @@ var pooled = map[string]struct{ key, value string }{
 	"pgx":      {"default_query_exec_mode", "exec"},
 }
 
+// directly has the URLs past a pooler, by those through it.
+var directly sync.Map
+
+// direct leads past the pooler, if there is one: what needs a session of its own, to listen or to look at those of others, does not go through
+// one in transaction mode.
+func direct(url string) string {
+	if past, ok := directly.Load(url); ok {
+		return past.(string)
+	}
+	return url
+}
+
+// throughPooler has the settings of both drivers in the URL, so that a test can open it with either. Each passes the other's on to the
+// server, as a parameter that the pooler drops.
+func throughPooler(t *testing.T, url, mode string) string {
+	t.Helper()
+	var keys []string
+	for _, setting := range pooled {
+		keys = append(keys, setting.key)
+	}
+	through := pgtest.PgBouncer(t, url, mode, keys...)
+	for _, setting := range pooled {
+		through = withParam(t, through, setting.key, setting.value)
+	}
+	directly.Store(through, url)
+	return through
+}
+
 func throughPgBouncer(t *testing.T, test func(t *testing.T, pool *sql.DB)) {
 	t.Helper()
 	for _, mode := range []string{"transaction", "session"} {

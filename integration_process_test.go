@@ -21,6 +21,7 @@ type order struct {
 	Program    string // a key of programs
 	Driver     string
 	URL        string
+	DirectURL  string // past a pooler, for what needs a session
 	Job        string
 	Holder     string
 	TTL        time.Duration

@@ -118,8 +118,13 @@ func guardedWrite(pool *sql.DB, term *leader.Term) error {
 // turns leads for a moment, again and again, by two Runs at once, and records each turn, and whether somebody else was at work
 // meanwhile: an advisory lock goes to one session at a time.
 func turns(p *program) error {
+	sessions, err := sql.Open(p.Driver, p.DirectURL)
+	if err != nil {
+		return err
+	}
+	defer sessions.Close()
 	work := func(ctx context.Context, term *leader.Term) error {
-		conn, err := p.pool.Conn(ctx)
+		conn, err := sessions.Conn(ctx)
 		if err != nil {
 			return err
 		}

@@ -20,7 +20,7 @@ import (
 func asNewRole(t *testing.T, admin *sql.DB, rawURL string) string {
 	t.Helper()
 	role := "pgtest_" + strings.ToLower(rand.Text())
-	mustExec(t, admin, `CREATE ROLE `+role+` LOGIN PASSWORD 'secret'`)
+	mustExec(t, admin, `CREATE ROLE `+role+` LOGIN PASSWORD '`+pgtest.RolePassword+`'`)
 	t.Cleanup(func() {
 		mustExec(t, admin, `DROP OWNED BY `+role)
 		mustExec(t, admin, `DROP ROLE `+role)
@@ -29,7 +29,7 @@ func asNewRole(t *testing.T, admin *sql.DB, rawURL string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	u.User = url.UserPassword(role, "secret")
+	u.User = url.UserPassword(role, pgtest.RolePassword)
 	return u.String()
 }
 
@@ -68,7 +68,7 @@ func TestDatabaseWithoutMigrationsIsRefusedByEveryMethod(t *testing.T) {
 func TestMissingRightsAreRefusedByEveryMethodWithTheGrantThatHelps(t *testing.T) {
 	t.Parallel()
 	forEachDriver(t, func(t *testing.T, driver, url string) {
-		admin := pgtest.Open(t, driver, url)
+		admin := pgtest.Open(t, driver, direct(url))
 		pool := pgtest.Open(t, driver, asNewRole(t, admin, url))
 		for method, err := range asked(t, newElector(t, pool, quick)) {
 			if err == nil || !strings.Contains(err.Error(), "GRANT SELECT, INSERT, UPDATE ON leader_lease") || sqlState(err) != "42501" {
@@ -89,7 +89,8 @@ func TestMissingRightsAreRefusedByEveryMethodWithTheGrantThatHelps(t *testing.T)
 func TestReadOnlyServerIsRefusedByTryAcquire(t *testing.T) {
 	t.Parallel()
 	forEachDriver(t, func(t *testing.T, driver, url string) {
-		pool := pgtest.Open(t, driver, withParam(t, url, "default_transaction_read_only", "on"))
+		alterDatabase(t, pgtest.Open(t, driver, direct(url)), `SET default_transaction_read_only = on`)
+		pool := pgtest.Open(t, driver, url)
 		_, ok, err := newElector(t, pool, quick).TryAcquire(t.Context(), job)
 		if ok || !errors.Is(err, leader.ErrReadOnly) || !strings.Contains(err.Error(), "target_session_attrs=read-write") || sqlState(err) != "25006" {
 			t.Errorf("TryAcquire = %v, %v; want ErrReadOnly, what to do, and the driver's error", ok, err)
@@ -111,7 +112,7 @@ func TestUnreachableServerIsReportedWithTheDriversError(t *testing.T) {
 			t.Errorf("TryAcquire without a server = %v, %v; want the dialler's error", ok, err)
 		}
 
-		admin := pgtest.Open(t, driver, rawURL)
+		admin := pgtest.Open(t, driver, direct(rawURL))
 		u, err := url.Parse(asNewRole(t, admin, rawURL))
 		if err != nil {
 			t.Fatal(err)
@@ -121,7 +122,11 @@ func TestUnreachableServerIsReportedWithTheDriversError(t *testing.T) {
 		if pool.PingContext(t.Context()) == nil {
 			t.Fatal("the server asks for no password: set one that does, such as pgtest's own")
 		}
-		if _, ok, err := newElector(t, pool, quick).TryAcquire(t.Context(), job); ok || sqlState(err) != "28P01" {
+		state := "28P01"
+		if pgtest.Pooled() != "" {
+			state = "08P01" // older versions of PgBouncer have no other
+		}
+		if _, ok, err := newElector(t, pool, quick).TryAcquire(t.Context(), job); ok || sqlState(err) != state && sqlState(err) != "28P01" {
 			t.Errorf("TryAcquire with a wrong password = %v, %v; want the server's error", ok, err)
 		}
 	})

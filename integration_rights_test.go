@@ -21,7 +21,7 @@ func TestDocumentedRightsAreEnoughAndNeeded(t *testing.T) {
 	t.Parallel()
 	grants := documentedGrants(t)
 	forEachDriver(t, func(t *testing.T, driver, url string) {
-		admin := pgtest.Open(t, driver, url)
+		admin := pgtest.Open(t, driver, direct(url))
 		mustExec(t, admin, `REVOKE ALL ON FUNCTION leader_token_floor FROM PUBLIC`) // as where the defaults are stricter
 		asWorker := asNewRole(t, admin, url)
 		role := userOf(t, asWorker)

@@ -228,7 +228,7 @@ func TestRunReturnsWhatWorkReturns(t *testing.T) {
 func TestFailedResignationCanBeTriedAgain(t *testing.T) {
 	t.Parallel()
 	forEachDriver(t, func(t *testing.T, driver, url string) {
-		admin := pgtest.Open(t, driver, url)
+		admin := pgtest.Open(t, driver, direct(url))
 		pool := pgtest.Open(t, driver, asNewRole(t, admin, url))
 		mustExec(t, admin, `GRANT SELECT, INSERT, UPDATE ON leader_lease TO PUBLIC`)
 		term := acquire(t, newElector(t, pool, slow), job)

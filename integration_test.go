@@ -17,13 +17,17 @@ func TestMain(m *testing.M) {
 	pgtest.Main(m)
 }
 
-// forEachDriver runs a test over lib/pq and over pgx, each on a fresh database.
+// forEachDriver runs a test over lib/pq and over pgx, each on a fresh database, and through PgBouncer if PGLEADER_PGBOUNCER says so.
 func forEachDriver(t *testing.T, test func(t *testing.T, driver, url string)) {
 	t.Helper()
 	for _, driver := range pgtest.Drivers {
 		t.Run(driver, func(t *testing.T) {
 			t.Parallel()
-			test(t, driver, pgtest.NewURL(t))
+			url := pgtest.NewURL(t)
+			if mode := pgtest.Pooled(); mode != "" {
+				url = throughPooler(t, url, mode)
+			}
+			test(t, driver, url)
 		})
 	}
 }

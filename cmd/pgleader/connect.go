@@ -137,7 +137,11 @@ func advice(err error) string {
 
 // serverAdvice is advice for an error that the server sent, by its SQLSTATE.
 func serverAdvice(err *pgconn.PgError) string {
-	switch err.Code {
+	code := err.Code
+	if code == "08P01" && strings.Contains(err.Message, "authentication failed") { // PgBouncer's, before it had another
+		code = "28P01"
+	}
+	switch code {
 	case "28P01", "28000": // invalid_password, invalid_authorization_specification
 		return "check user and password in --database-url, DATABASE_URL or the PG* variables, and the server's pg_hba.conf"
 	case "3D000": // invalid_catalog_name

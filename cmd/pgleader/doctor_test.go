@@ -133,6 +133,16 @@ func TestDoctorRecognisesPoolerAndToolWorksThroughIt(t *testing.T) {
 					t.Errorf("%v: exit status %d\n%s", args, code, text)
 				}
 			}
+			u, err := url.Parse(pooled)
+			if err != nil {
+				t.Fatal(err)
+			}
+			u.User = url.UserPassword(u.User.Username(), "wrong")
+			_, status, stderr := start(t.Context(), t, "status", "--database-url", u.String())
+			<-status
+			if text, _ := os.ReadFile(stderr); !strings.Contains(string(text), "check user and password") {
+				t.Errorf("with a wrong password:\n%s", text)
+			}
 		})
 	}
 }

@@ -16,11 +16,18 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// PgBouncer puts a pooler in the mode, "transaction" or "session", before the database, and returns the URL by way of it. The test is skipped
-// where it is not installed.
-func PgBouncer(t testing.TB, rawURL, mode string) string {
+// Pooled is the mode of the pooler that a suite is to be run through, "transaction" or "session", and empty for none:
+// PGLEADER_PGBOUNCER.
+func Pooled() string { return os.Getenv("PGLEADER_PGBOUNCER") }
+
+// PgBouncer puts a pooler in the mode, "transaction" or "session", before the database, and returns the URL by way of it. It ignores
+// the given parameters of a connection, which it would refuse else. The test is skipped where it is not installed.
+func PgBouncer(t testing.TB, rawURL, mode string, ignored ...string) string {
 	t.Helper()
 	path, err := exec.LookPath("pgbouncer")
+	if err != nil && Pooled() != "" {
+		t.Fatal(err)
+	}
 	if err != nil {
 		t.Skip("pgbouncer is not installed")
 	}
@@ -34,21 +41,8 @@ func PgBouncer(t testing.TB, rawURL, mode string) string {
 	}
 	port := listener.Addr().(*net.TCPAddr).Port
 	listener.Close()
-	password, _ := u.User.Password()
-	name := strings.TrimPrefix(u.Path, "/")
 	config := filepath.Join(t.TempDir(), "pgbouncer.ini")
-	text := fmt.Sprintf(`[databases]
-%s = host=%s port=%s dbname=%s user=%s password=%s
-[pgbouncer]
-listen_addr = 127.0.0.1
-listen_port = %d
-unix_socket_dir =
-auth_type = any
-pool_mode = %s
-`, name, u.Hostname(), u.Port(), name, u.User.Username(), password, port, mode)
-	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writePgBouncerConfig(t, config, u, port, mode, ignored)
 	args := []string{"-q", config}
 	if os.Getuid() == 0 {
 		args = append([]string{"-u", "nobody"}, args...) // it refuses to be root
@@ -86,5 +80,34 @@ pool_mode = %s
 		if time.Now().After(deadline) {
 			t.Fatal(err)
 		}
+	}
+}
+
+// RolePassword is the password of all roles but the superuser that log in through PgBouncer.
+const RolePassword = "secret"
+
+// writePgBouncerConfig lets everybody in whom the server knows, and logs in there by the same name.
+func writePgBouncerConfig(t testing.TB, path string, server *url.URL, port int, mode string, ignored []string) {
+	t.Helper()
+	password, _ := server.User.Password()
+	users := filepath.Join(filepath.Dir(path), "userlist.txt")
+	if err := os.WriteFile(users, fmt.Appendf(nil, "%q %q\n", server.User.Username(), password), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	name := strings.TrimPrefix(server.Path, "/")
+	text := fmt.Sprintf(`[databases]
+%s = host=%s port=%s dbname=%s auth_user=%s
+[pgbouncer]
+listen_addr = 127.0.0.1
+listen_port = %d
+unix_socket_dir =
+auth_type = plain
+auth_file = %s
+auth_query = SELECT rolname, '%s' FROM pg_roles WHERE rolname = $1
+pool_mode = %s
+ignore_startup_parameters = %s
+`, name, server.Hostname(), server.Port(), name, server.User.Username(), port, users, RolePassword, mode, strings.Join(ignored, ","))
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
 	}
 }
