@@ -171,6 +171,33 @@ func (q *Queries) DismissLease(ctx context.Context, arg DismissLeaseParams) (Dis
 	return i, err
 }
 
+const freeLease = `-- name: FreeLease :execrows
+UPDATE leader_lease
+SET expires_at = clock_timestamp()
+WHERE job_name = $1
+  AND token = $2
+  AND renewed_at = $3
+  AND renewed_at > clock_timestamp()
+`
+
+type FreeLeaseParams struct {
+	JobName   string
+	Token     int64
+	RenewedAt time.Time
+}
+
+// FreeLease ends a lease that only a wrong clock keeps alive, and returns how many rows it changed: the database's clock was set back behind
+// the renewal at renewed_at, so the time that the lease has left says nothing. It is for a caller that has seen this renewed_at unchanged
+// for longer than the TTL by a clock of its own. 0 means that the lease was renewed or taken over since, or that the
+// clock has caught up.
+func (q *Queries) FreeLease(ctx context.Context, arg FreeLeaseParams) (int64, error) {
+	result, err := q.db.ExecContext(ctx, freeLease, arg.JobName, arg.Token, arg.RenewedAt)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
+}
+
 const guardLease = `-- name: GuardLease :one
 SELECT token
 FROM leader_lease

@@ -64,6 +64,7 @@ type candidacy struct {
 	woken   uint64 // how often Wake had been called before the last claim
 	rival   int64  // the token of the term that was last reported as waited for
 	failing bool
+	still   standstill
 }
 
 func (c *candidacy) end() {
@@ -117,7 +118,7 @@ func (c *candidacy) wait(ctx context.Context, held Lease) error {
 	if c.waiter == nil {
 		c.waiter = e.await(c.job)
 	}
-	e.expect(c.waiter, held.Left, c.woken)
+	e.expect(c.waiter, e.freeIn(held), c.woken)
 	for {
 		select {
 		case <-ctx.Done():
@@ -135,6 +136,9 @@ func (c *candidacy) wait(ctx context.Context, held Lease) error {
 				return nil
 			}
 			c.report(n.lease)
+			if c.still.outlasts(n, e.ttl) && e.freeStill(ctx, n.lease) {
+				return nil
+			}
 			if c.wanted != nil {
 				if err := c.wanted(ctx); err != nil {
 					return err

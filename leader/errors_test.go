@@ -47,7 +47,7 @@ func TestEachEventIsLoggedOnceWithItsJobHolderAndToken(t *testing.T) {
 	p := newProcess(t, newTable(), Config{})
 	p.log = slog.New(slog.NewTextHandler(&text, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	errBoom := errors.New("boom")
-	for _, kind := range []EventKind{Elected, Lost, Resigned, Skipped, Waiting, RenewFailed, LookFailed, ClaimFailed, ResignFailed} {
+	for _, kind := range []EventKind{Elected, Lost, Resigned, Skipped, Waiting, RenewFailed, LookFailed, ClaimFailed, ResignFailed, ClockSetBack} {
 		text.Reset()
 		event := Event{Kind: kind, Job: "nightly report", Holder: "web-1", Token: 7, Err: errBoom}
 		p.emit(event)

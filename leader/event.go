@@ -11,19 +11,20 @@ type EventKind string
 
 // The kinds of events. Every Elected is followed by exactly one Lost or Resigned for the same token.
 const (
-	Elected      EventKind = "elected"       // this process leads the job
-	Lost         EventKind = "lost"          // a term ended against its holder's will; Err says why
-	Resigned     EventKind = "resigned"      // a term was given up; Err is set if the database could not be told
-	Skipped      EventKind = "skipped"       // TryAcquire found the lease held by Holder
-	Waiting      EventKind = "waiting"       // Campaign or Run found the lease held by Holder; once for each of its terms
-	RenewFailed  EventKind = "renew_failed"  // a renewal failed and will be tried again; Job is empty, it concerns all terms
-	LookFailed   EventKind = "look_failed"   // a look at the waited-for leases failed, the first of a row of failures; Job is empty
-	ClaimFailed  EventKind = "claim_failed"  // Campaign or Run could not ask for the lease and will try again
-	ResignFailed EventKind = "resign_failed" // a release failed and will be tried again
-	SlotStarted  EventKind = "slot_started"  // work begins for Slot
-	SlotFinished EventKind = "slot_finished" // work has ended; State says how, Err why it is not done
-	SlotsMissed  EventKind = "slots_missed"  // slots up to Slot were recorded as missed; Err says how many and why
-	SlotRetry    EventKind = "slot_retry"    // the slots could not be looked at, and will be again
+	Elected      EventKind = "elected"        // this process leads the job
+	Lost         EventKind = "lost"           // a term ended against its holder's will; Err says why
+	Resigned     EventKind = "resigned"       // a term was given up; Err is set if the database could not be told
+	Skipped      EventKind = "skipped"        // TryAcquire found the lease held by Holder
+	Waiting      EventKind = "waiting"        // Campaign or Run found the lease held by Holder; once for each of its terms
+	RenewFailed  EventKind = "renew_failed"   // a renewal failed and will be tried again; Job is empty, it concerns all terms
+	LookFailed   EventKind = "look_failed"    // a look at the waited-for leases failed, the first of a row of failures; Job is empty
+	ClaimFailed  EventKind = "claim_failed"   // Campaign or Run could not ask for the lease and will try again
+	ResignFailed EventKind = "resign_failed"  // a release failed and will be tried again
+	ClockSetBack EventKind = "clock_set_back" // Campaign or Run freed the lease of Holder, which a wrong clock kept alive; Err says how
+	SlotStarted  EventKind = "slot_started"   // work begins for Slot
+	SlotFinished EventKind = "slot_finished"  // work has ended; State says how, Err why it is not done
+	SlotsMissed  EventKind = "slots_missed"   // slots up to Slot were recorded as missed; Err says how many and why
+	SlotRetry    EventKind = "slot_retry"     // the slots could not be looked at, and will be again
 )
 
 // Event is one thing that happened to a job in this process, for metrics. See Config.OnEvent. The end of one term and the beginning of the
@@ -43,7 +44,7 @@ type Event struct {
 func (e *Elector) emit(event Event) {
 	level := slog.LevelInfo
 	switch event.Kind {
-	case Lost, RenewFailed, LookFailed, ClaimFailed, ResignFailed, SlotsMissed, SlotRetry:
+	case Lost, RenewFailed, LookFailed, ClaimFailed, ResignFailed, ClockSetBack, SlotsMissed, SlotRetry:
 		level = slog.LevelWarn
 	case SlotFinished:
 		if event.State != SlotDone {
@@ -100,6 +101,8 @@ func message(event Event) string {
 		return "leader: claim failed, trying again"
 	case ResignFailed:
 		return "leader: release failed, trying again"
+	case ClockSetBack:
+		return "leader: lease freed, the database's clock was set back"
 	case SlotStarted:
 		return "leader: slot started"
 	case SlotFinished:

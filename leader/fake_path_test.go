@@ -23,6 +23,7 @@ const (
 	renewMany = "renew many"
 	release   = "release"
 	dismiss   = "dismiss"
+	free      = "free"
 )
 
 // A statement is one that a process has sent.
@@ -237,6 +238,17 @@ func (p *path) DismissLease(ctx context.Context, arg db.DismissLeaseParams) (db.
 		}
 		row.Holder, row.Token = arg.DismissedBy, row.Token+1
 		return old, nil
+	})
+}
+
+func (p *path) FreeLease(ctx context.Context, arg db.FreeLeaseParams) (int64, error) {
+	return sendLocked(ctx, p, free, arg.JobName, func(tb *table) (int64, error) {
+		row, now := tb.rows[arg.JobName], tb.now()
+		if row == nil || row.Token != arg.Token || !row.RenewedAt.Equal(arg.RenewedAt) || !row.RenewedAt.After(now) {
+			return 0, nil
+		}
+		row.ExpiresAt = now
+		return 1, nil
 	})
 }
 

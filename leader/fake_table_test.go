@@ -14,7 +14,7 @@ type table struct {
 	rows     map[string]*db.LeaderLease
 	slots    map[slotKey]*db.LeaderSlot
 	locks    map[string]chan struct{} // rows that somebody has locked; closed when the lock goes
-	ahead    time.Duration            // of the database's clock to the monotonic one: how long all machines were suspended
+	ahead    time.Duration            // of the database's clock to the monotonic one: how long all machines were suspended, or a step
 	takeover func(job, holder string) // called before a process begins a new term
 }
 
@@ -43,6 +43,13 @@ func (tb *table) put(job, holder string, ttl time.Duration) {
 	}
 	now := tb.now()
 	row.Holder, row.Token, row.AcquiredAt, row.RenewedAt, row.ExpiresAt = holder, row.Token+1, now, now, now.Add(ttl)
+}
+
+// step sets the table's clock.
+func (tb *table) step(d time.Duration) {
+	tb.mu.Lock()
+	defer tb.mu.Unlock()
+	tb.ahead += d
 }
 
 func (tb *table) free(job string) {

@@ -42,6 +42,27 @@ func weather(seed uint64) func(statement) trouble {
 }
 
 func TestAtMostOneWorksWhateverTheNetworkDoes(t *testing.T) {
+	manyWorkInAnyWeather(t, func(context.Context, *table, *rand.Rand) {})
+}
+
+// Back the clock may be set by any time, and forward by less than the margin.
+func TestAtMostOneWorksWhileTheDatabasesClockIsSet(t *testing.T) {
+	manyWorkInAnyWeather(t, func(ctx context.Context, tb *table, random *rand.Rand) {
+		for {
+			if sleep(ctx, defaultTTL+time.Duration(random.Int64N(int64(time.Minute)))) != nil {
+				return
+			}
+			d := time.Duration(random.Int64N(int64(defaultTTL / 10)))
+			if random.IntN(2) == 0 {
+				d = -time.Duration(random.Int64N(int64([]time.Duration{time.Second, defaultTTL, time.Hour, 24 * time.Hour}[random.IntN(4)])))
+			}
+			tb.step(d)
+		}
+	})
+}
+
+func manyWorkInAnyWeather(t *testing.T, torment func(context.Context, *table, *rand.Rand)) {
+	t.Helper()
 	for seed := range uint64(3) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -90,13 +111,14 @@ func TestAtMostOneWorksWhateverTheNetworkDoes(t *testing.T) {
 						})
 					}
 				}
+				all.Go(func() { torment(ctx, tb, rand.New(rand.NewPCG(seed, 1))) })
 				time.Sleep(time.Hour)
 
 				// When all is well again each job is led within the time that the gate may take, and stays so.
 				for _, p := range processes {
 					p.path.suffer(nil)
 				}
-				time.Sleep(maxGateClose + 15*time.Second)
+				time.Sleep(maxGateClose + 20*time.Second)
 				mu.Lock()
 				for _, job := range jobs {
 					if working[job] == "" && !tb.live(job) {

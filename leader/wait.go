@@ -23,8 +23,10 @@ type waiter struct {
 const maxSpread = 8 * time.Millisecond
 
 type news struct {
-	lease Lease
-	err   error
+	lease    Lease
+	err      error
+	asked    time.Time // the lease was read after this
+	answered time.Time // and before this
 }
 
 // Wake makes this elector's candidates for the job look at its lease now, instead of at their next turn; "" means every
@@ -142,17 +144,19 @@ func (e *Elector) look(ctx context.Context) error {
 		return nil
 	}
 
+	asked := time.Now()
 	leases, err := e.lookAt(ctx, jobs)
+	answered := time.Now()
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for job, all := range waiters {
-		n := news{lease: Lease{Job: job}, err: err}
+		n := news{lease: Lease{Job: job}, err: err, asked: asked, answered: answered}
 		if lease, ok := leases[job]; ok {
 			n.lease = lease
 		}
 		for _, w := range all {
 			if err == nil && n.lease.Live() {
-				w.due = e.dueIn(n.lease.Left)
+				w.due = e.dueIn(e.freeIn(n.lease))
 			}
 			select {
 			case <-w.news:

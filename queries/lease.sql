@@ -202,6 +202,18 @@ WITH released AS (
 SELECT count(pg_notify('leader_lease', r.job_name))::bigint AS released
 FROM released AS r;
 
+-- name: FreeLease :execrows
+-- FreeLease ends a lease that only a wrong clock keeps alive, and returns how many rows it changed: the database's clock was set back behind
+-- the renewal at renewed_at, so the time that the lease has left says nothing. It is for a caller that has seen this renewed_at unchanged
+-- for longer than the TTL by a clock of its own. 0 means that the lease was renewed or taken over since, or that the
+-- clock has caught up.
+UPDATE leader_lease
+SET expires_at = clock_timestamp()
+WHERE job_name = sqlc.arg(job_name)
+  AND token = sqlc.arg(token)
+  AND renewed_at = sqlc.arg(renewed_at)
+  AND renewed_at > clock_timestamp();
+
 -- name: GuardLease :one
 -- GuardLease, called in a transaction, holds off every successor until that transaction ends; the holder's renewals pass. No row
 -- (sql.ErrNoRows) means that the term is over: roll back. Under REPEATABLE READ and SERIALIZABLE a takeover that the transaction's

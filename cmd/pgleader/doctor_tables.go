@@ -140,13 +140,19 @@ func (d *doctor) leases(ctx context.Context) error {
 			held++
 		}
 		late, isLate := unrenewed(l)
+		ahead := l.RenewedAt.Sub(asOf(l))
 		switch {
+		case ahead > leaseSlack && l.Live():
+			d.add("leases", warning, "a candidate that waits frees it after the TTL. If none does, make sure that its holder is gone, "+
+				"and: UPDATE leader_lease SET expires_at = clock_timestamp() WHERE job_name = "+literal(l.Job)+
+				" AND renewed_at > clock_timestamp()",
+				"the lease of %s was last renewed %s in the future: the server's clock was set back, and nobody has renewed it since",
+				shown(l.Job), span(ahead))
 		case l.Left > leader.MaxTTL+leaseSlack:
 			d.add("leases", problem, "make sure that its holder is gone, then let it expire: UPDATE leader_lease SET "+
 				"expires_at = clock_timestamp() "+
 				"WHERE job_name = "+literal(l.Job),
-				"nobody else can lead %s for %s, longer than any TTL: the server's clock was set back, or somebody edited the "+
-					"row", shown(l.Job), span(l.Left))
+				"nobody else can lead %s for %s, longer than any TTL: somebody edited the row", shown(l.Job), span(l.Left))
 		case stateOf(l) == dismissed:
 			d.add("leases", fine, "", "%s took %s away; it is free in %s", shown(l.Holder), shown(l.Job), span(l.Left))
 		case isLate:

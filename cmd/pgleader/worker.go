@@ -138,6 +138,8 @@ func (w *worker) report(event leader.Event) {
 		if w.onSkip != nil {
 			w.onSkip(event)
 		}
+	case leader.ClockSetBack:
+		w.warn(event.Job, "freed the lease of %s: %s", shown(event.Holder), plainly(event.Err))
 	case leader.ResignFailed: // Resigned follows
 	}
 }

@@ -59,6 +59,16 @@ var mutants = []mutant{
 		unit("TestHangingRenewalIsTriedAgainOnAnotherConnection"),
 	},
 	{
+		"a lease freed as soon as the clock is set back", "2",
+		[]edit{{"leader/standstill.go", "", "return n.asked.Sub(s.since) > l.length(ttl)", "return true"}},
+		unit("TestLeaseIsNotFreedWhileItsHolderMayBelieveInIt"),
+	},
+	{
+		"a lease freed that was renewed meanwhile", "2",
+		[]edit{{leaseSQL, "const freeLease ", "AND renewed_at = $3", "AND $3::timestamptz IS NOT NULL"}},
+		integration("TestFreeLeaseEndsOnlyALeaseThatStandsStill"),
+	},
+	{
 		"a term without a row is kept", "2, 5",
 		[]edit{{"leader/renew.go", "case over:", "lost = append(lost, t)", "t.trust, t.leaseEnd = trust, leaseEnd"}},
 		unit("TestRenewalWithoutRowEndsOnlyItsTerm|TestRenewalOfASingleTermWithoutRowEndsIt"),

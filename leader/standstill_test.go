@@ -1,0 +1,135 @@
+package leader
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+const defaultTTL = 15 * time.Second
+
+// foundWithin bounds how long a candidate needs to see that a lease stands still: a look, the TTL, and another look.
+func foundWithin(e *Elector) time.Duration { return e.ttl + 2*(e.retryEvery*5/4) }
+
+func TestLeaseOfNobodyIsFreeAfterTheTTLThoughTheClockWasSetBack(t *testing.T) {
+	for name, gone := range map[string]func(*table){
+		"dead":     func(*table) {},
+		"resigned": func(tb *table) { tb.free("report") },
+		"expired":  func(*table) { time.Sleep(time.Minute) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				tb := newTable()
+				tb.put("report", "rival", defaultTTL)
+				gone(tb)
+				tb.step(-time.Hour)
+				p := start(t, tb, Config{})
+				began := time.Now()
+				term, err := p.Campaign(t.Context(), "report")
+				if err != nil {
+					t.Fatal(err)
+				}
+				within(t, began, foundWithin(p.Elector), "the election")
+				if term.Token() != 2 {
+					t.Errorf("token %d, want 2", term.Token())
+				}
+				if events := p.reported(ClockSetBack); len(events) != 1 || events[0].Holder != "rival" || events[0].Token != 1 || events[0].Err == nil {
+					t.Errorf("reported %+v, want once that the rival's lease was freed", events)
+				}
+				mustResign(t, term)
+			})
+		})
+	}
+}
+
+// It would look in an hour, when the lease seems to end.
+func TestPatientCandidateLooksAgainAfterTheTTLIfTheClockWasSetBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tb := newTable()
+		tb.put("report", "rival", defaultTTL)
+		tb.step(-time.Hour)
+		p := start(t, tb, Config{RetryEvery: time.Hour})
+		began := time.Now()
+		term, err := p.Campaign(t.Context(), "report")
+		if err != nil {
+			t.Fatal(err)
+		}
+		within(t, began, 2*(defaultTTL+maxSpread), "the election")
+		mustResign(t, term)
+	})
+}
+
+func TestLeaderThatLivesOutlastsEverySettingBackOfTheClock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tb := newTable()
+		leads, waits := start(t, tb, Config{}), start(t, tb, Config{})
+		term := leads.mustLead(t, "report")
+		defer waits.wait(t, "report")()
+		for _, every := range []time.Duration{time.Minute, time.Second} { // so that some renewal lies in the future, or always the last
+			for range 100 {
+				tb.step(-time.Hour)
+				time.Sleep(every)
+			}
+		}
+		if term.Context().Err() != nil || len(waits.reported(ClockSetBack)) != 0 {
+			t.Errorf("the term ended, %v, or its lease was freed: %+v", term.Context().Err(), waits.reported(ClockSetBack))
+		}
+		mustResign(t, term)
+	})
+}
+
+// A leader that is cut off at some moment around the step believes in its lease for a while. It is given that while.
+func TestLeaseIsNotFreedWhileItsHolderMayBelieveInIt(t *testing.T) {
+	for cut := time.Duration(0); cut < 2*defaultTTL; cut += 700 * time.Millisecond {
+		synctest.Test(t, func(t *testing.T) {
+			tb := newTable()
+			leads, waits := start(t, tb, Config{TTL: 2 * defaultTTL}), start(t, tb, Config{})
+			term := leads.mustLead(t, "report")
+			tb.takeover = func(_, holder string) {
+				if holder == waits.Holder() && term.Context().Err() == nil {
+					t.Errorf("cut off %v before the step: %s takes over while the leader believes in its term", cut, holder)
+				}
+			}
+			stop := waits.wait(t, "report")
+			time.Sleep(time.Minute)
+			leads.path.suffer(always(trouble{hangs: true}))
+			time.Sleep(cut)
+			tb.step(-time.Hour)
+			time.Sleep(2*defaultTTL + foundWithin(waits.Elector))
+			if row := tb.row("report"); row.Token != 2 {
+				t.Errorf("cut off %v before the step: token %d, want a second term", cut, row.Token)
+			}
+			stop()
+			leads.path.unhang()
+			_ = term.Resign()
+		})
+	}
+}
+
+// Between the last look and the call the leader may come back.
+func TestRenewalSavesALeaseThatWasAboutToBeFreed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tb := newTable()
+		tb.put("report", "rival", defaultTTL)
+		tb.step(-time.Hour)
+		p := start(t, tb, Config{})
+		p.path.suffer(func(s statement) trouble {
+			if s.kind == free {
+				tb.put("report", "rival", defaultTTL) // whom the clock finds alive
+			}
+			return trouble{}
+		})
+		stop := p.wait(t, "report")
+		time.Sleep(foundWithin(p.Elector))
+		if n := len(p.path.asked(time.Time{}, free)); n != 1 {
+			t.Fatalf("asked %d times to free it, want once", n)
+		}
+		if row := tb.row("report"); row.Token != 2 || row.Holder != "rival" {
+			t.Errorf("%s leads under token %d, want the rival under 2", row.Holder, row.Token)
+		}
+		if events := p.reported(ClockSetBack); len(events) != 0 {
+			t.Errorf("reported %+v", events)
+		}
+		stop()
+	})
+}
