@@ -23,7 +23,7 @@ var errBroken = errors.New("a promise was broken")
 // chaos runs the histories, on a server that stays up and on one that does not.
 func chaos(ctx context.Context, out io.Writer, o options) error {
 	t := &tally{out: out, options: o, began: time.Now()}
-	fmt.Fprintf(out, "chaos: seed %d: %d histories of %v, and %d with restarts of the server; TTL %v\n",
+	fmt.Fprintf(out, "chaos: seed %d: %d histories of %v, and %d on a server that is restarted and whose disk stalls; TTL %v\n",
 		o.seed, o.histories, o.duration, o.restarts, o.ttl)
 	err := t.batch(ctx, o.seed, o.histories, false)
 	if err == nil {
@@ -82,7 +82,7 @@ func (t *tally) withRestarts(ctx context.Context, s *site, seed uint64, n int) e
 	s.calm = make(chan struct{})
 	ended := make(chan error, 1)
 	go func() {
-		ended <- s.restart(ctx, t.duration)
+		ended <- s.disturb(ctx, seed, t.duration, t.ttl)
 		close(s.calm)
 	}()
 	err := t.group(ctx, s, seed, n)

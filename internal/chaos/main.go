@@ -47,7 +47,7 @@ func flags() options {
 	var o options
 	flag.Uint64Var(&o.seed, "seed", 0, "seed of the first history; those after it count on (default: at random)")
 	flag.IntVar(&o.histories, "histories", 200, "how many histories to run on a server that stays up")
-	flag.IntVar(&o.restarts, "restarts", 20, "how many to run on a server that is restarted, fast and immediately")
+	flag.IntVar(&o.restarts, "restarts", 20, "how many to run on a server that is restarted, fast and immediately, and whose disk stalls")
 	flag.IntVar(&o.parallel, "parallel", 10, "how many run at once")
 	flag.DurationVar(&o.duration, "duration", 5*time.Second, "how long faults go on in each history")
 	flag.DurationVar(&o.ttl, "ttl", 0, "TTL of the leases (default 1s, 2s for a soak, 500ms for failovers)")

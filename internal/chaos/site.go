@@ -6,7 +6,9 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"math/rand/v2"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/pgleader/pgleader/internal/pgtest"
@@ -55,14 +57,43 @@ func (s *site) close() error {
 	return s.server.Close()
 }
 
-// restart stops and starts the server while faults go on: as an administrator does, and as a crash does.
-func (s *site) restart(ctx context.Context, duration time.Duration) error {
-	for _, immediate := range []bool{false, true} {
-		if !sleep(ctx, duration/3) {
+// disturb stops and starts the server while faults go on, as an administrator does, and as a crash does. Between the two its disk stalls.
+func (s *site) disturb(ctx context.Context, seed uint64, duration, ttl time.Duration) error {
+	whole := context.WithoutCancel(ctx) // what is begun is undone
+	stall := ttl/2 + within(rand.New(rand.NewPCG(seed, 3)), 2*ttl)
+	for _, what := range []func() error{
+		func() error { return s.server.Restart(whole, false) },
+		func() error { return s.stallCommits(whole, stall) },
+		func() error { return s.server.Restart(whole, true) },
+	} {
+		if !sleep(ctx, duration/4) {
 			return nil
 		}
-		if err := s.server.Restart(context.WithoutCancel(ctx), immediate); err != nil {
+		if err := what(); err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// stallCommits makes every commit wait, as for a disk that does not answer: the transaction has its locks and nobody sees what it wrote. It is a
+// standby that does not exist for which they wait.
+func (s *site) stallCommits(ctx context.Context, length time.Duration) error {
+	db, err := sql.Open("pgx", s.url) // others may have connections from before the restart
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	db.SetMaxOpenConns(1)
+	for _, change := range []string{"SET synchronous_standby_names = 'nobody'", "RESET synchronous_standby_names"} {
+		if _, err := db.ExecContext(ctx, "ALTER SYSTEM "+change); err != nil {
+			return err
+		}
+		if _, err := db.ExecContext(ctx, "SELECT pg_reload_conf()"); err != nil {
+			return err
+		}
+		if strings.HasPrefix(change, "SET") {
+			time.Sleep(length)
 		}
 	}
 	return nil

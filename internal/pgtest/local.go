@@ -21,6 +21,7 @@ type local struct {
 	url  string
 	port int
 	as   account
+	env  []string // for the server alone
 
 	supervisor *supervisor
 	cmd        *exec.Cmd
@@ -28,8 +29,15 @@ type local struct {
 }
 
 func startLocal(ctx context.Context) (*Server, error) {
-	ctx, cancel := context.WithTimeout(ctx, startTimeout)
-	defer cancel()
+	l, err := newLocal()
+	if err != nil {
+		return nil, err
+	}
+	return l.run(ctx)
+}
+
+// newLocal makes the directory of a server. run, or abandon, removes it.
+func newLocal() (*local, error) {
 	bin, err := findBinaries()
 	if err != nil {
 		return nil, err
@@ -47,15 +55,24 @@ func startLocal(ctx context.Context) (*Server, error) {
 		os.RemoveAll(dir)
 		return nil, fmt.Errorf("pgtest: %w", err)
 	}
+	return l, nil
+}
+
+func (l *local) abandon(err error) error {
+	return fmt.Errorf("pgtest: local server of %s: %w", l.bin, errors.Join(err, l.close()))
+}
+
+func (l *local) run(ctx context.Context) (*Server, error) {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
 	version, err := l.init(ctx)
 	if err != nil {
-		l.close()
-		return nil, fmt.Errorf("pgtest: local server of %s: %w", bin, err)
+		return nil, l.abandon(err)
 	}
 	return &Server{
 		URL:     l.url,
 		Version: version,
-		Where:   fmt.Sprintf("from %s on 127.0.0.1:%d", bin, l.port),
+		Where:   fmt.Sprintf("from %s on 127.0.0.1:%d", l.bin, l.port),
 		kind:    "local",
 		host:    l,
 	}, nil
@@ -101,6 +118,7 @@ func (l *local) start(ctx context.Context) (version string, err error) {
 		"-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=",
 	}, settings()...)
 	cmd := l.command(context.Background(), "postgres", args...)
+	cmd.Env = append(cmd.Env, l.env...)
 	cmd.Stdout, cmd.Stderr = log, log
 	if err := cmd.Start(); err != nil {
 		return "", err

@@ -1,0 +1,70 @@
+package pgleader_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/pgleader/pgleader/internal/pgtest"
+	"github.com/pgleader/pgleader/leader"
+)
+
+// A disk that does not answer holds every commit up: what was written keeps its locks, and nobody sees it. A standby that does not exist does
+// the same, with a switch.
+func TestLeaderStepsDownInTimeWhileTheServersDiskStalls(t *testing.T) {
+	t.Parallel()
+	server := pgtest.Private(t)
+	url, err := server.CreateDatabase(t.Context(), true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	admin := pgtest.Open(t, "pgx", url)
+	stall := func(standby string) {
+		t.Helper()
+		mustExec(t, admin, `ALTER SYSTEM SET synchronous_standby_names = '`+standby+`'`)
+		mustExec(t, admin, `SELECT pg_reload_conf()`)
+	}
+	mustExec(t, admin, `CREATE TABLE report (id int)`)
+	for _, driver := range pgtest.Drivers {
+		t.Run(driver, func(t *testing.T) {
+			pool, guarded := pgtest.Open(t, driver, url), pgtest.Open(t, driver, url)
+			term := acquire(t, newElector(t, pool, leader.Config{TTL: 2 * time.Second, RetryEvery: 50 * time.Millisecond}), job)
+			endsBeforeLease := watchEnd(t, term, admin)
+			won := leadsAfter(t, term, pgtest.Open(t, driver, url))
+			stall("nobody")
+			committed := make(chan error, 1)
+			go func() {
+				tx, err := guarded.BeginTx(t.Context(), nil)
+				if err == nil {
+					err = term.Guard(t.Context(), tx)
+				}
+				if err == nil {
+					_, err = tx.Exec(`INSERT INTO report VALUES (1)`)
+				}
+				if err == nil {
+					err = tx.Commit()
+				}
+				committed <- err
+			}()
+			eventually(t, "commits wait", func() bool {
+				return scan[int](t, admin, `SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'`) >= 2
+			})
+			endsBeforeLease()
+			select {
+			case <-won:
+				t.Error("somebody was elected whose lease nobody can see")
+			case err := <-committed:
+				t.Errorf("the commit has ended with %v", err)
+			default:
+			}
+			stall("")
+			if err := receive(t, "the end of the commit", committed); err != nil {
+				t.Errorf("the guarded transaction: %v", err)
+			}
+			next := receive(t, "the next election", won)
+			if next.Token() != term.Token()+1 {
+				t.Errorf("token %d after %d", next.Token(), term.Token())
+			}
+			resign(t, next)
+		})
+	}
+}
