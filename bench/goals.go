@@ -13,6 +13,7 @@ func (b *bench) goals() *table {
 		g := goalLines{b.rows, t, d.name}
 		g.ratio(renew, "pgleader", "renew, as the library does it", 1.10)
 		g.ratio(renew, "pgleader, generated query", "renew, generated query", 1.10)
+		g.ratio(renew, "pgleader, generated query"+rested, "renew, generated query"+rested, 1.10)
 		g.ratio(lose, "pgleader", "losing attempt", 2)
 		g.zero(lose, "pgleader", "losing attempt: WAL bytes", func(r row) *float64 { return r.WALBytes }, 0)
 		g.zero(lose, "pgleader", "losing attempt: round trips", func(r row) *float64 { return r.RoundTrips }, 1)
@@ -56,7 +57,7 @@ func (g goalLines) add(what, wanted, measured string, met bool) {
 
 func (g goalLines) ratio(bench, subject, what string, most float64) {
 	if r, ok := g.find(bench, subject); ok && r.RatioToFloor != nil {
-		base := strings.Replace(baseOf(bench), "prepared ", "", 1)
+		base := strings.Replace(floorOf(r), "prepared ", "", 1)
 		g.add(what, fmt.Sprintf("≤ %s × %s", num(most), base), fmt.Sprintf("%s × (at p10 %s ×)", num(*r.RatioToFloor), num(*r.RatioAtP10)),
 			*r.RatioToFloor <= most)
 	}

@@ -7,6 +7,7 @@ import (
 	"math"
 	"runtime"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/pgleader/pgleader/internal/pgtest"
@@ -134,17 +135,25 @@ func (b *bench) count(ctx context.Context, r *row, straight, proxied cell, proxy
 func ratios(rows []row) {
 	floors := map[string]row{}
 	for _, r := range rows {
-		if r.Subject == rawUpdate || r.Subject == rawSelect {
+		if r.Subject == rawUpdate || r.Subject == rawSelect || r.Subject == restedRaw {
 			floors[r.Subject+r.Driver] = r
 		}
 	}
 	for i, r := range rows {
-		base, ok := floors[baseOf(r.Bench)+r.Driver]
+		base, ok := floors[floorOf(r)+r.Driver]
 		if ok && base.N > 0 && r.N > 0 {
 			rows[i].RatioToFloor = some(math.Round(*r.MedianUS / *base.MedianUS * 100) / 100)
 			rows[i].RatioAtP10 = some(math.Round(*r.P10US / *base.P10US * 100) / 100)
 		}
 	}
+}
+
+// floorOf is what a row is compared with.
+func floorOf(r row) string {
+	if strings.HasSuffix(r.Subject, rested) || r.Bench == renew && r.Subject == "pgleader" {
+		return restedRaw
+	}
+	return baseOf(r.Bench)
 }
 
 func baseOf(bench string) string {
@@ -165,7 +174,7 @@ var titles = map[string]string{
 func operationTable(name string, rows []row) *table {
 	t := &table{
 		title: titles[name],
-		note:  "p10 is the 10th percentile: what it costs when nothing else got in the way. The first row is the floor.",
+		note:  "p10 is the 10th percentile: what it costs when nothing else got in the way. The first row is the floor, of those that rest the rested one.",
 		columns: []string{
 			"subject", "driver", "n", "median µs", "p99 µs", "p10 µs",
 			"× floor", "at p10", "statements", "round trips", "WAL bytes", "allocations",

@@ -43,7 +43,7 @@ func library(ctx context.Context, b *bench, at place) ([]cell, error) {
 	return []cell{
 		{bench: acquire, subject: name, prepare: resign, run: take},
 		{bench: release, subject: name, prepare: take, run: resign},
-		{bench: renew, subject: name, timed: libraryRenewal(ctx, b, at), every: 5},
+		{bench: renew, subject: name, timed: libraryRenewal(ctx, b, at), every: restEveryN},
 		{bench: lose, subject: name, run: func() error {
 			_, ok, err := e.TryAcquire(ctx, taken)
 			if ok {
@@ -67,7 +67,7 @@ func (b *bench) occupy(ctx context.Context, job string) error {
 
 // libraryRenewal leads for one renewal each time, so that it renews nothing while others are measured.
 func libraryRenewal(ctx context.Context, b *bench, at place) func() (time.Duration, error) {
-	const ttl, renewEvery = 10 * time.Minute, 10 * time.Millisecond
+	const ttl, renewEvery = 10 * time.Minute, rest
 	job := "renewed " + at.tag
 	var h *holder
 	return func() (time.Duration, error) {
@@ -96,14 +96,16 @@ func queryCells(ctx context.Context, b *bench, q *db.Queries, name, job string) 
 	if err := errors.Join(b.occupy(ctx, taken), b.occupy(ctx, job)); err != nil {
 		return nil, err
 	}
+	renewal := func() error {
+		n, err := q.RenewLease(ctx, db.RenewLeaseParams{JobName: job, Holder: "other", Token: 1, TTLSeconds: 3600})
+		if err == nil && n != 1 {
+			err = sql.ErrNoRows
+		}
+		return err
+	}
 	return []cell{
-		{bench: renew, subject: name, run: func() error {
-			n, err := q.RenewLease(ctx, db.RenewLeaseParams{JobName: job, Holder: "other", Token: 1, TTLSeconds: 3600})
-			if err == nil && n != 1 {
-				err = sql.ErrNoRows
-			}
-			return err
-		}},
+		{bench: renew, subject: name, run: renewal},
+		{bench: renew, subject: name + rested, prepare: takeRest, every: restEveryN, run: renewal},
 		{bench: lose, subject: name, run: func() error {
 			_, err := q.AcquireLease(ctx, db.AcquireLeaseParams{JobName: taken, Holder: "me", TTLSeconds: 60})
 			return err
