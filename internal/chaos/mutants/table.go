@@ -198,17 +198,17 @@ WHERE l.holder = excluded.holder AND l.token = excluded.token AND l.expires_at >
 			{slotSQL, "const claimSlot ", "AND l.token = $3", "AND $3::bigint > 0"},
 			{slotSQL, "const claimSlot ", "AND l.expires_at > clock_timestamp()", ""},
 		},
-		unit("TestTableInMemoryAnswersLikePostgres"),
+		integration("TestSlotIsBegunAndFinishedByTheRules"),
 	},
 	{
 		"slot finished under any token", "10",
 		[]edit{{slotSQL, "const finishSlot ", "AND token = $6", "AND $6::bigint > 0"}},
-		unit("TestTableInMemoryAnswersLikePostgres"),
+		integration("TestSlotIsBegunAndFinishedByTheRules"),
 	},
 	{
 		"done slots are begun again", "10",
 		[]edit{{slotSQL, "const claimSlot ", "(s.state = 'abandoned'", "(s.state = 'abandoned' OR s.state = 'done'"}},
-		unit("TestTableInMemoryAnswersLikePostgres"),
+		integration("TestSlotIsBegunAndFinishedByTheRules"),
 	},
 	{
 		"work decides the slot of a lost term", "10",
