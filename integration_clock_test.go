@@ -188,7 +188,6 @@ func TestFreeLeaseEndsOnlyALeaseThatStandsStill(t *testing.T) {
 			}
 		}
 		args := db.FreeLeaseParams{JobName: job, Token: term.Token(), RenewedAt: renewed()}
-		free(0, "the clock being right", args)
 		mustExec(t, pool, `UPDATE leader_lease SET renewed_at = renewed_at + interval '1 hour', expires_at = expires_at + interval '1 hour'`)
 		free(0, "of a lease renewed since", args)
 		args.RenewedAt = renewed()
@@ -196,6 +195,10 @@ func TestFreeLeaseEndsOnlyALeaseThatStandsStill(t *testing.T) {
 		other.Token++
 		free(0, "of another term", other)
 		refused(t, newElector(t, pool, slow), job)
+		lock := begin(t, pool, sql.LevelDefault)
+		txExec(t, lock, `SELECT FROM leader_lease FOR UPDATE`)
+		free(0, "of a row that somebody has locked", args)
+		rollback(t, lock)
 		free(1, "of a lease that stands still", args)
 		if next := acquire(t, newElector(t, pool, slow), job); next.Token() != term.Token()+1 {
 			t.Errorf("token %d after %d", next.Token(), term.Token())

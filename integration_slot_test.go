@@ -171,7 +171,8 @@ func TestCompleteCommitsTheSlotWithTheJobsRowsOrNotAtAll(t *testing.T) {
 			}
 			return end(tx)
 		}
-		e := slotElector(t, pool, leader.Config{})
+		var seen events
+		e := slotElector(t, pool, leader.Config{OnEvent: seen.add})
 		ran, err := e.RunSlot(t.Context(), "report", slot, func(ctx context.Context, s *leader.Slot) error {
 			return write(ctx, s, (*sql.Tx).Commit)
 		})
@@ -184,13 +185,27 @@ func TestCompleteCommitsTheSlotWithTheJobsRowsOrNotAtAll(t *testing.T) {
 		if !ran || err == nil {
 			t.Errorf("ran %v, %v: want an error for a completion that was rolled back", ran, err)
 		}
+		// What fails after the commit is told, and changes nothing.
+		late := errors.New("the mail was not sent")
+		ran, err = e.RunSlot(t.Context(), "mail", slot, func(ctx context.Context, s *leader.Slot) error {
+			return errors.Join(write(ctx, s, (*sql.Tx).Commit), late)
+		})
+		if !ran || !errors.Is(err, late) {
+			t.Errorf("ran %v, %v; want what work returned", ran, err)
+		}
+		if h := history(t, e, "mail"); len(h) != 1 || h[0].State != leader.SlotDone || h[0].Error != "" {
+			t.Errorf("history %+v", h)
+		}
+		if ends := seen.of(leader.SlotFinished); ends[2].State != leader.SlotDone || !errors.Is(ends[2].Err, late) {
+			t.Errorf("reported %+v, want it done, with the error", ends[2])
+		}
 		h := history(t, e, "report")
 		if len(h) != 2 || h[0].State != leader.SlotFailed || h[1].State != leader.SlotDone {
 			t.Errorf("history %+v", h)
 		}
 		var rows int
-		if err := pool.QueryRowContext(t.Context(), "SELECT count(*) FROM report").Scan(&rows); err != nil || rows != 1 {
-			t.Errorf("%d rows, want 1 (%v)", rows, err)
+		if err := pool.QueryRowContext(t.Context(), "SELECT count(*) FROM report").Scan(&rows); err != nil || rows != 2 {
+			t.Errorf("%d rows, want 2 (%v)", rows, err)
 		}
 	})
 }

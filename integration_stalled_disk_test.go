@@ -23,14 +23,22 @@ func TestLeaderStepsDownInTimeWhileTheServersDiskStalls(t *testing.T) {
 		mustExec(t, admin, `ALTER SYSTEM SET synchronous_standby_names = '`+standby+`'`)
 		mustExec(t, admin, `SELECT pg_reload_conf()`)
 	}
+	t.Cleanup(func() { stall("") })
 	mustExec(t, admin, `CREATE TABLE report (id int)`)
+	waiting := func(n int) {
+		t.Helper()
+		eventually(t, "commits wait", func() bool {
+			return scan[int](t, admin, `SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'`) >= n
+		})
+	}
 	for _, driver := range pgtest.Drivers {
 		t.Run(driver, func(t *testing.T) {
 			pool, guarded := pgtest.Open(t, driver, url), pgtest.Open(t, driver, url)
-			term := acquire(t, newElector(t, pool, leader.Config{TTL: 2 * time.Second, RetryEvery: 50 * time.Millisecond}), job)
+			term := acquire(t, newElector(t, pool, leader.Config{TTL: 5 * time.Second, RetryEvery: 50 * time.Millisecond}), job)
 			endsBeforeLease := watchEnd(t, term, admin)
 			won := leadsAfter(t, term, pgtest.Open(t, driver, url))
 			stall("nobody")
+			waiting(1) // the renewal: the server takes a moment until it knows its settings
 			committed := make(chan error, 1)
 			go func() {
 				tx, err := guarded.BeginTx(t.Context(), nil)
@@ -45,9 +53,7 @@ func TestLeaderStepsDownInTimeWhileTheServersDiskStalls(t *testing.T) {
 				}
 				committed <- err
 			}()
-			eventually(t, "commits wait", func() bool {
-				return scan[int](t, admin, `SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'`) >= 2
-			})
+			waiting(2)
 			endsBeforeLease()
 			select {
 			case <-won:

@@ -172,12 +172,19 @@ func (q *Queries) DismissLease(ctx context.Context, arg DismissLeaseParams) (Dis
 }
 
 const freeLease = `-- name: FreeLease :execrows
-UPDATE leader_lease
+WITH still AS (
+    SELECT l.job_name
+    FROM leader_lease AS l
+    WHERE l.job_name = $1
+      AND l.token = $2
+      AND l.renewed_at = $3
+      AND l.expires_at > clock_timestamp()
+    FOR NO KEY UPDATE SKIP LOCKED
+)
+UPDATE leader_lease AS l
 SET expires_at = clock_timestamp()
-WHERE job_name = $1
-  AND token = $2
-  AND renewed_at = $3
-  AND renewed_at > clock_timestamp()
+FROM still AS s
+WHERE l.job_name = s.job_name
 `
 
 type FreeLeaseParams struct {
@@ -187,9 +194,9 @@ type FreeLeaseParams struct {
 }
 
 // FreeLease ends a lease that only a wrong clock keeps alive, and returns how many rows it changed: the database's clock was set back behind
-// the renewal at renewed_at, so the time that the lease has left says nothing. It is for a caller that has seen this renewed_at unchanged
-// for longer than the TTL by a clock of its own. 0 means that the lease was renewed or taken over since, or that the
-// clock has caught up.
+// the renewal at renewed_at, so the time that the lease has left says nothing. It is for a caller that has seen this renewed_at unchanged, by a
+// clock of its own, for longer than the lease was granted for, which is from renewed_at to expires_at. 0 means that the lease was
+// renewed, taken over or freed since, or that somebody has locked its row.
 func (q *Queries) FreeLease(ctx context.Context, arg FreeLeaseParams) (int64, error) {
 	result, err := q.db.ExecContext(ctx, freeLease, arg.JobName, arg.Token, arg.RenewedAt)
 	if err != nil {

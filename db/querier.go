@@ -48,9 +48,9 @@ type Querier interface {
 	// it is not running under this term any more: it was finished already, or a successor has taken it over.
 	FinishSlot(ctx context.Context, arg FinishSlotParams) (int32, error)
 	// FreeLease ends a lease that only a wrong clock keeps alive, and returns how many rows it changed: the database's clock was set back behind
-	// the renewal at renewed_at, so the time that the lease has left says nothing. It is for a caller that has seen this renewed_at unchanged
-	// for longer than the TTL by a clock of its own. 0 means that the lease was renewed or taken over since, or that the
-	// clock has caught up.
+	// the renewal at renewed_at, so the time that the lease has left says nothing. It is for a caller that has seen this renewed_at unchanged, by a
+	// clock of its own, for longer than the lease was granted for, which is from renewed_at to expires_at. 0 means that the lease was
+	// renewed, taken over or freed since, or that somebody has locked its row.
 	FreeLease(ctx context.Context, arg FreeLeaseParams) (int64, error)
 	// GuardLease, called in a transaction, holds off every successor until that transaction ends; the holder's renewals pass. No row
 	// (sql.ErrNoRows) means that the term is over: roll back. Under REPEATABLE READ and SERIALIZABLE a takeover that the transaction's

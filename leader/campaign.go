@@ -64,7 +64,6 @@ type candidacy struct {
 	woken   uint64 // how often Wake had been called before the last claim
 	rival   int64  // the token of the term that was last reported as waited for
 	failing bool
-	still   standstill
 }
 
 func (c *candidacy) end() {
@@ -132,13 +131,10 @@ func (c *candidacy) wait(ctx context.Context, held Lease) error {
 			}
 			// A live lease of our own is one that was granted in an answer that got lost, or belongs to a term given up here:
 			// the next claim settles it.
-			if !n.lease.Live() || n.lease.Holder == e.holder {
+			if !n.lease.Live() || n.lease.Holder == e.holder || n.over {
 				return nil
 			}
 			c.report(n.lease)
-			if c.still.outlasts(n, e.ttl) && e.freeStill(ctx, n.lease) {
-				return nil
-			}
 			if c.wanted != nil {
 				if err := c.wanted(ctx); err != nil {
 					return err

@@ -54,7 +54,14 @@ func (e *Elector) claim(ctx context.Context, s *seat, job string) (*Term, Lease,
 			// It waited for longer than the TTL; or the row is locked, by the guard of a term that we have given up.
 			late, failure = leaseOf(leaseRow(row)), nil
 		case err == nil && !row.Acquired:
-			return nil, leaseOf(leaseRow(row)), nil
+			held := leaseOf(leaseRow(row))
+			freed := false
+			if e.standsStill(s, news{lease: held, asked: answer.sent.mono, answered: time.Now()}) {
+				freed, err = e.freeStill(patient, held)
+			}
+			if err != nil || !freed {
+				return nil, held, err
+			}
 		case err == nil:
 			term, err := e.install(ctx, s, job, row.Token, answer.sent)
 			return term, leaseOf(leaseRow(row)), err

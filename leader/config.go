@@ -33,23 +33,23 @@ type Config struct {
 	// At most 200 bytes of UTF-8. Default host:pid.
 	Holder string
 
-	// TTL is how long a lease lasts without renewal. After a crash a job has no leader until then, and until a candidate looks, which
-	// it does just then. A Resign that cannot reach the database takes as long, and so may a shutdown. A term ends a tenth of the TTL before its lease, as a margin for clocks that run at different rates. From 250 ms
-	// to 24 h. Default 15 s.
+	// TTL is how long a lease lasts without renewal. After a crash nobody leads until it is over; then a candidate takes over at
+	// once. A Resign that cannot reach the database, and so a shutdown, may take as long. A term ends TTL/10 before its
+	// lease, a margin for clocks that run at different rates. 250 ms to 24 h. Default 15 s.
 	TTL time.Duration
 
 	// RenewEvery is how often the leases that this process holds are renewed, all by one statement. A renewal may take a
 	// third of the TTL, and must fit in with the margin: at most 17/30 of the TTL. Default TTL/3.
 	RenewEvery time.Duration
 
-	// RetryEvery is how often a waiting candidate looks at the lease when nothing wakes it earlier. Each wait is up to a quarter longer,
-	// at random, so that many candidates spread out: after a resignation a job has no leader for 1.25 times RetryEvery at most.
-	// At least 10 ms. Default TTL/3, at most 1.5 s.
+	// RetryEvery is how often a waiting candidate looks at the lease when nothing wakes it earlier. Each wait is up to a
+	// quarter longer, at random, so that many candidates spread out: after a resignation a job has no leader for 1.25 times
+	// RetryEvery at most. At least 10 ms. Default TTL/3, at most 1.5 s.
 	RetryEvery time.Duration
 
-	// StopWithin is how long work may need to stop: every term ends so much earlier than it would have to, so that what its context's end sets
-	// going, such as a process that is asked to end and then killed, is over too before a successor can lead. It takes from the time that
-	// failing renewals have: RenewEvery + TTL/3 + TTL/10 + StopWithin must fit in the TTL. Default 0.
+	// StopWithin is how long work may need to stop: every term ends so much earlier, so that what its context's end sets going,
+	// such as a process that is asked to end and then killed, is over too before a successor can lead. It takes from the
+	// time that failing renewals have: RenewEvery + TTL/3 + TTL/10 + StopWithin must fit in the TTL. Default 0.
 	StopWithin time.Duration
 
 	// Logger gets one line for each event, with the attributes job, holder and token. Default slog.Default().
@@ -88,8 +88,9 @@ func (c Config) timing() (timing, error) {
 	}
 	t.callLimit = t.ttl / 3
 	reserve := t.ttl / 10
-	if c.StopWithin < 0 || c.StopWithin > t.ttl-t.callLimit-reserve {
-		return t, fmt.Errorf("%w: StopWithin is %v, want 0 to %v at TTL %v, minus RenewEvery", ErrConfig, c.StopWithin, t.ttl-t.callLimit-reserve, t.ttl)
+	if room := max(0, t.ttl-t.callLimit-reserve-max(0, t.renewEvery)); c.StopWithin < 0 || c.StopWithin > 0 && c.StopWithin > room {
+		return t, fmt.Errorf("%w: StopWithin is %v, want 0 to %v at TTL %v and RenewEvery %v: "+
+			"raise TTL, or set RenewEvery to less", ErrConfig, c.StopWithin, room, t.ttl, t.renewEvery)
 	}
 	t.margin = reserve + c.StopWithin
 	t.retryPause = max(minInterval, min(t.renewEvery/10, time.Second))

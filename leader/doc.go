@@ -17,6 +17,9 @@
 // At the end of the window a timer ends the term's context, whatever a query, a driver or the work is doing. The lease
 // ends a margin later, and only then can a successor be elected.
 //
+// For those who know client-go: TTL is its LeaseDuration, TTL minus the margin its RenewDeadline, RenewEvery and RetryEvery are the RetryPeriod
+// of a leader and of a candidate. Campaign, Resign and Observe are etcd's.
+//
 // # What this does not do
 //
 // A process can be paused between looking at its context and acting on it, for longer than the TTL. It then acts as a

@@ -46,6 +46,7 @@ type seat struct {
 	skipped int64         // the token of another's term for which TryAcquire was last skipped
 	changed chan struct{} // closed and replaced when busy or term changes
 
+	still     standstill
 	heldUntil time.Time // until when another process has the lease, if it does not renew it nor resign
 }
 
@@ -92,8 +93,9 @@ func newElector(connect connector, cfg Config) (*Elector, error) {
 func (e *Elector) Holder() string { return e.holder }
 
 // TryAcquire asks once for the job's lease and reports whether this process leads the job. Not to lead it is not an
-// error; the event Skipped says who does. If this elector leads the job already, it returns that same live term
-// without asking the database, so a program may simply call it on every tick.
+// error; the event Skipped says who does, or names this elector, without a token, while Run's work of a lost term has not
+// returned. If this elector leads the job already, it returns that same live term without asking the database, so a program may
+// simply call it on every tick.
 //
 // The term lives until it is lost or resigned; ctx bounds only the attempt. An attempt whose answer gets lost is made again, up to
 // three times of TTL/3 each: give it a ctx with a deadline where that is too long. It returns ErrJobName, ErrNotMigrated,
@@ -138,9 +140,10 @@ func (e *Elector) stillHeld(ctx context.Context, s *seat, job string) (Lease, bo
 	if !time.Now().Before(until) {
 		return Lease{}, false
 	}
+	asked := time.Now()
 	held, err := e.lookAt(ctx, []string{job})
-	lease := held[job]
-	return lease, err == nil && lease.Live() && lease.Holder != e.holder
+	n := news{lease: held[job], asked: asked, answered: time.Now()}
+	return n.lease, err == nil && n.lease.Live() && n.lease.Holder != e.holder && !e.standsStill(s, n)
 }
 
 // skip reports that another holder leads, loudly once for each of its terms: a program that asks on every tick would fill its log.

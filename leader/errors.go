@@ -67,7 +67,7 @@ func explain(err error) error {
 	case "42P01", "42703", "42883", "3F000": // undefined table, column, function, schema
 		return fmt.Errorf("%w (%w)", ErrNotMigrated, err)
 	case "22021", "22P05": // character_not_in_repertoire, untranslatable_character
-		return fmt.Errorf("%w: the database's encoding does not have its characters (%w)", ErrJobName, err)
+		return fmt.Errorf("%w, or Config.Holder: the database's encoding lacks characters of it (%w)", ErrJobName, err)
 	case "25006": // read_only_sql_transaction
 		return fmt.Errorf("%w (%w)", ErrReadOnly, err)
 	case "42501": // insufficient_privilege

@@ -32,7 +32,7 @@ const (
 type Event struct {
 	Kind   EventKind
 	Job    string    // "" if it concerns every job of the process
-	Holder string    // who leads: this elector, or for Skipped and Waiting the other one
+	Holder string    // who leads: this elector, or for Skipped, Waiting and ClockSetBack the other one
 	Token  int64     // the fencing token of Holder's term, 0 if it is not known
 	Slot   time.Time // the slot, for events about one
 	State  SlotState // what became of it, for SlotFinished
@@ -47,7 +47,7 @@ func (e *Elector) emit(event Event) {
 	case Lost, RenewFailed, LookFailed, ClaimFailed, ResignFailed, ClockSetBack, SlotsMissed, SlotRetry:
 		level = slog.LevelWarn
 	case SlotFinished:
-		if event.State != SlotDone {
+		if event.State != SlotDone || event.Err != nil {
 			level = slog.LevelWarn
 		}
 	case Elected, Resigned, Waiting, Skipped, SlotStarted:

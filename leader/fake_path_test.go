@@ -242,9 +242,12 @@ func (p *path) DismissLease(ctx context.Context, arg db.DismissLeaseParams) (db.
 }
 
 func (p *path) FreeLease(ctx context.Context, arg db.FreeLeaseParams) (int64, error) {
-	return sendLocked(ctx, p, free, arg.JobName, func(tb *table) (int64, error) {
+	return send(ctx, p, free, []string{arg.JobName}, func() (int64, error) {
+		tb := p.table
+		tb.mu.Lock()
+		defer tb.mu.Unlock()
 		row, now := tb.rows[arg.JobName], tb.now()
-		if row == nil || row.Token != arg.Token || !row.RenewedAt.Equal(arg.RenewedAt) || !row.RenewedAt.After(now) {
+		if row == nil || tb.locks[arg.JobName] != nil || row.Token != arg.Token || !row.RenewedAt.Equal(arg.RenewedAt) || !row.ExpiresAt.After(now) {
 			return 0, nil
 		}
 		row.ExpiresAt = now

@@ -66,8 +66,7 @@ func slotTime(at time.Time) (time.Time, error) {
 // storable makes a text fit for a column: Postgres takes neither NUL nor bad UTF-8, and nobody reads a megabyte.
 func storable(text string) string {
 	const limit = 4000
-	text = strings.ReplaceAll(strings.ToValidUTF8(text[:min(len(text), limit)], "?"), "\x00", "?")
-	return text
+	return strings.ReplaceAll(strings.ToValidUTF8(text[:min(len(text), limit)], "?"), "\x00", "?")
 }
 
 // plain makes a text fit for a database in any encoding.

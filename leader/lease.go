@@ -3,6 +3,7 @@ package leader
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/pgleader/pgleader/db"
@@ -20,8 +21,14 @@ type Lease struct {
 	Left       time.Duration // how long the lease had to live when the database answered; zero or less: it is free
 }
 
-// Live reports whether the job had a leader when the database answered.
+// Live reports whether nobody else could have the lease when the database answered. Its holder leads the job, unless it was dismissed.
 func (l Lease) Live() bool { return l.Left > 0 }
+
+// Dismissed reports whether Dismiss took the job away from the last leader. Holder is who did it; while the lease is live, nobody leads the job.
+func (l Lease) Dismissed() bool { return strings.HasSuffix(l.Holder, dismissedSuffix) }
+
+// dismissedSuffix cannot end the name of an elector: that is a random part of another length.
+const dismissedSuffix = ":dismissed"
 
 // Leases returns every lease in the database, by job name, also those of jobs that nobody leads now.
 func (e *Elector) Leases(ctx context.Context) ([]Lease, error) {

@@ -19,21 +19,17 @@ func (e *Elector) Dismiss(ctx context.Context, job string) (Lease, error) {
 	if err := CheckJob(job); err != nil {
 		return Lease{}, err
 	}
-	for {
-		row, err := ask(ctx, e, func(ctx context.Context, q db.Querier) (db.DismissLeaseRow, error) {
-			// Not e.holder: a candidate takes a lease of its own for one that was granted in a lost answer.
-			return q.DismissLease(ctx, db.DismissLeaseParams{JobName: job, DismissedBy: e.holder + ":dismissed"})
-		})
-		switch {
-		case errors.Is(err, sql.ErrNoRows):
-			return Lease{}, fmt.Errorf("%w: %q", ErrNotLed, job)
-		case rivalry(err) && ctx.Err() == nil: // a renewal came first
-		case err != nil:
-			return Lease{}, fmt.Errorf("leader: dismiss the leader of %q: %w", job, err)
-		default:
-			return leaseOf(db.LookLeasesRow(row)), nil
-		}
+	row, err := askAmongRivals(ctx, e, func(ctx context.Context, q db.Querier) (db.DismissLeaseRow, error) { // a renewal may come first
+		// Not e.holder: a candidate takes a lease of its own for one that was granted in a lost answer.
+		return q.DismissLease(ctx, db.DismissLeaseParams{JobName: job, DismissedBy: e.holder + dismissedSuffix})
+	})
+	if errors.Is(err, sql.ErrNoRows) {
+		return Lease{}, fmt.Errorf("%w: %q", ErrNotLed, job)
 	}
+	if err != nil {
+		return Lease{}, fmt.Errorf("leader: dismiss the leader of %q: %w", job, err)
+	}
+	return leaseOf(db.LookLeasesRow(row)), nil
 }
 
 // Rerun asks for another run of a slot that is decided, also of one that was missed: whoever leads the job by RunSchedule runs it within half

@@ -28,7 +28,14 @@ func TestCandidateThatDismissesTheLeaderWaitsForItsLeaseToExpire(t *testing.T) {
 		if _, err := candidate.Dismiss(t.Context(), "report"); err != nil {
 			t.Fatal(err)
 		}
+		leases, err := candidate.Leases(t.Context())
+		if err != nil || len(leases) != 1 || !leases[0].Live() || !leases[0].Dismissed() {
+			t.Errorf("%+v, %v; want a live lease that was dismissed", leases, err)
+		}
 		next := <-elected
+		if leases, err = candidate.Leases(t.Context()); err != nil || leases[0].Dismissed() {
+			t.Errorf("%+v, %v; want the candidate's lease", leases, err)
+		}
 		if term.Context().Err() == nil {
 			t.Errorf("the candidate leads after %v, the old leader believes in its term until %v", time.Since(began), term.Until())
 		}

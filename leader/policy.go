@@ -21,16 +21,16 @@ type Policy struct {
 	// after the first are not bound by it. Default 1 h.
 	Grace time.Duration
 
-	// CatchUp says which of the slots within Grace are run when several are due, or came due while the job was running or nobody led it.
-	// Default CatchUpLatest.
+	// CatchUp says which of the slots within Grace are run when several are due, or came due while the job was running or
+	// nobody led it. Default CatchUpLatest.
 	CatchUp CatchUp
 
-	// Attempts is how often a slot is started at most, if its leader crashes, loses its term or is shut down while it runs. Unless CatchUp is
-	// CatchUpAll, only the job's latest slot is started again. Default 3.
+	// Attempts is how often a slot is started at most, if its leader crashes, loses its term or is shut down while it runs.
+	// Unless CatchUp is CatchUpAll, only the job's latest slot is started again. Default 3.
 	Attempts int
 
-	// RepeatFailed lets a slot whose work returned an error be started again too, up to Attempts, RetryEvery after another. Default no: the
-	// mails may have been sent before the error.
+	// RepeatFailed lets a slot whose work returned an error be started again too, up to Attempts, RetryEvery after another.
+	// Default no: the mails may have been sent before the error.
 	RepeatFailed bool
 
 	// Keep is how long decided slots are kept. The latest slot of a job is kept for ever. Default 90 days.

@@ -10,7 +10,8 @@ import (
 //
 // The context of work ends with the cause ErrLost before a successor can lead, and when ctx ends. Work should then return soon. Until it
 // does, Run goes on renewing the lease if it still holds it, and resigns only after work has returned: nobody else starts while this
-// process may still be at work. What work returns after its term was lost is not returned, for the work is done again by the next leader.
+// process may still be at work. (A query that ctx cancels gives ctx's error on pgx, and one of the server's, SQLSTATE 57014,
+// on lib/pq.) What work returns after its term was lost is not returned, for the work is done again by the next leader.
 // A panic in work ends the term and goes on up.
 //
 // Two calls of Run for one job never work at once, not even in one process. Run returns the same errors as Campaign.

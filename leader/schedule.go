@@ -21,8 +21,8 @@ type Schedule interface {
 // database's clock, and recorded. Call it on every instance, with the same schedule and policy. It returns when ctx ends, with its error, and
 // earlier only with ErrSchedule, ErrJobName, ErrNotMigrated, or for missing rights.
 //
-// A job has one schedule: what is older than the newest slot on record counts as dealt with. Of very many slots that were missed the latest thousand or
-// so are recorded.
+// A job has one schedule: what is older than the newest slot on record counts as dealt with. Of very many slots that were missed the latest one or
+// two thousand are recorded.
 //
 // One instance leads the job and runs its slots, one after another; when it dies, stalls or shuts down another one takes over, and runs the
 // slot again that was cut off. An error of work is recorded with the slot, and the schedule goes on. The context of work ends as it does

@@ -49,7 +49,8 @@ func (s *Slot) Term() *Term { return s.term }
 // all, and nobody begins to lead the job before tx has ended. That is exactly once for everything that is in this database. A mail or an
 // HTTP call is not: send it from a table that tx writes, or live with a second one after a crash.
 //
-// Commit before the work returns: what becomes of the slot can't be recorded while tx holds its row.
+// Commit before the work returns: what becomes of the slot can't be recorded while tx holds its row. An error that work returns after the
+// commit is reported, and the slot stays done.
 //
 // It returns ErrLost if the term is over, ErrSlotDecided if the slot is finished already, and otherwise the database's error: roll back on
 // each of them. If tx does not commit and the work returns nil all the same, the slot is failed.
@@ -92,6 +93,8 @@ func (s *Slot) finish(state SlotState, why string) db.FinishSlotParams {
 // The context of work ends as it does in Run. If the term is lost the slot is abandoned, and the next leader runs it again, up to three
 // attempts in all. So does a shutdown: work that returns an error after ctx has ended was interrupted. Work that returns any other error has failed,
 // and the slot is not run again.
+//
+// It deletes no old records, as RunSchedule and RunDue do by Policy.Keep.
 //
 // It returns ErrSlotTime for an instant that cannot be stored, the errors of Campaign, and ctx's error if that ends before the slot is decided.
 func (e *Elector) RunSlot(ctx context.Context, job string, slot time.Time, work func(context.Context, *Slot) error) (ran bool, err error) {
@@ -276,8 +279,11 @@ func (e *Elector) workSlot(ctx context.Context, s *Slot, work func(context.Conte
 		return false, fmt.Errorf("leader: finish %v as %s: %w", s, state, errors.Join(finishErr, err))
 	}
 	event := Event{Kind: SlotFinished, Job: s.term.job, Holder: e.holder, Token: s.term.token, Slot: s.at, State: state}
-	if why != "" {
+	switch {
+	case why != "":
 		event.Err = errors.New(why)
+	case err != nil: // after Complete, and its commit
+		event.Err = err
 	}
 	e.emit(event)
 	return state != SlotAbandoned, err

@@ -40,5 +40,8 @@ func TestRenewalMovesUntil(t *testing.T) {
 			t.Errorf("Until moved by %v with a renewal after 5 s", moved)
 		}
 		mustResign(t, term)
+		if until := term.Until(); until.After(time.Now()) {
+			t.Errorf("a term that was resigned ends in %v", time.Until(until))
+		}
 	})
 }

@@ -49,10 +49,13 @@ func (t *Term) Job() string { return t.job }
 func (t *Term) Token() int64 { return t.token }
 
 // Until returns when the term ends if no renewal succeeds any more, by the clocks of this process. Each renewal moves it. It is
-// in the past if the term is over.
+// not in the future if the term is over.
 func (t *Term) Until() time.Time {
 	t.elector.mu.Lock()
 	defer t.elector.mu.Unlock()
+	if now := time.Now(); t.ctx.Err() != nil && t.trust.mono.After(now) {
+		return now
+	}
 	return t.trust.mono
 }
 
@@ -61,7 +64,10 @@ func (t *Term) Until() time.Time {
 //
 // It returns ErrLost if the term is over, also if it ends while Guard waits, and otherwise the database's error. Under REPEATABLE
 // READ and SERIALIZABLE that may be SQLSTATE 40001: begin the transaction again, and the guard in it tells whether the term
-// is over.
+// is over. A transaction that does not see the lease row as this term's ends the term: one whose snapshot is older than the election, or of another
+// database.
+//
+// With lib/pq it returns only when the network does: see Driver settings in docs/operations.md.
 func (t *Term) Guard(ctx context.Context, tx *sql.Tx) error {
 	if tx == nil {
 		return errors.New("leader: guard: tx is nil, want an open transaction")

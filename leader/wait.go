@@ -27,6 +27,7 @@ type news struct {
 	err      error
 	asked    time.Time // the lease was read after this
 	answered time.Time // and before this
+	over     bool      // it stands still, and nobody leads by it
 }
 
 // Wake makes this elector's candidates for the job look at its lease now, instead of at their next turn; "" means every
@@ -153,6 +154,9 @@ func (e *Elector) look(ctx context.Context) error {
 		n := news{lease: Lease{Job: job}, err: err, asked: asked, answered: answered}
 		if lease, ok := leases[job]; ok {
 			n.lease = lease
+		}
+		if s := e.seats[job]; s != nil && err == nil {
+			n.over = s.still.over(n, e.ttl)
 		}
 		for _, w := range all {
 			if err == nil && n.lease.Live() {

@@ -51,7 +51,7 @@ func (z zoned) plain(after time.Time) (at time.Time, ok bool) {
 	return at, (start.IsZero() || start.Before(after.Add(-maxShift))) && (end.IsZero() || at.Before(end.Add(-maxShift)))
 }
 
-// maxShift is more than any zone sets its clocks by at once.
+// maxShift is more than any zone sets its clocks by at once, but for those that moved across the date line.
 const maxShift = 3 * time.Hour
 
 // wallClock returns what the clock shows, as a time in UTC.

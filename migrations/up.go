@@ -28,8 +28,8 @@ const (
 )
 
 // Up brings the tables of pgleader to the newest version this program knows. Call it at every start: when there is nothing
-// to do it costs one read, takes no lock and writes nothing, so a read-only server or a role that may only use the tables is
-// fine. When the database is at a newer version than this program knows, Up returns nil too, because an old instance that
+// to do it costs one read, takes no lock and writes nothing, so a read-only server, or a role that may only use the
+// tables and read leader_schema_migrations, is fine. When the database is at a newer version than this program knows, Up returns nil too, because an old instance that
 // restarts in the middle of a rolling deploy must come up.
 //
 // All that is missing is applied in one transaction on one connection of db: it happens as a whole or not at all, also when

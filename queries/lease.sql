@@ -204,15 +204,22 @@ FROM released AS r;
 
 -- name: FreeLease :execrows
 -- FreeLease ends a lease that only a wrong clock keeps alive, and returns how many rows it changed: the database's clock was set back behind
--- the renewal at renewed_at, so the time that the lease has left says nothing. It is for a caller that has seen this renewed_at unchanged
--- for longer than the TTL by a clock of its own. 0 means that the lease was renewed or taken over since, or that the
--- clock has caught up.
-UPDATE leader_lease
+-- the renewal at renewed_at, so the time that the lease has left says nothing. It is for a caller that has seen this renewed_at unchanged, by a
+-- clock of its own, for longer than the lease was granted for, which is from renewed_at to expires_at. 0 means that the lease was
+-- renewed, taken over or freed since, or that somebody has locked its row.
+WITH still AS (
+    SELECT l.job_name
+    FROM leader_lease AS l
+    WHERE l.job_name = sqlc.arg(job_name)
+      AND l.token = sqlc.arg(token)
+      AND l.renewed_at = sqlc.arg(renewed_at)
+      AND l.expires_at > clock_timestamp()
+    FOR NO KEY UPDATE SKIP LOCKED
+)
+UPDATE leader_lease AS l
 SET expires_at = clock_timestamp()
-WHERE job_name = sqlc.arg(job_name)
-  AND token = sqlc.arg(token)
-  AND renewed_at = sqlc.arg(renewed_at)
-  AND renewed_at > clock_timestamp();
+FROM still AS s
+WHERE l.job_name = s.job_name;
 
 -- name: GuardLease :one
 -- GuardLease, called in a transaction, holds off every successor until that transaction ends; the holder's renewals pass. No row

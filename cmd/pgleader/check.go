@@ -135,6 +135,10 @@ func judgeLeader(lease leader.Lease) verdict {
 	if stateOf(lease) != led {
 		return verdict{severity: isCritical, text: shown(lease.Job) + ": " + who}
 	}
+	if ahead, is := renewedAhead(lease); is {
+		return verdict{severity: isWarning, text: fmt.Sprintf("%s: %s has the lease and renewed it last %s in the future: the server's clock was set back, "+
+			"and nobody renewed it since; ask 'pgleader doctor'", shown(lease.Job), shown(lease.Holder), span(ahead))}
+	}
 	ttl := lease.ExpiresAt.Sub(lease.RenewedAt)
 	perf := fmt.Sprintf("left=%.3fs;;;0;%.3f", lease.Left.Seconds(), ttl.Seconds())
 	return verdict{isOK, shown(lease.Job) + ": " + who, perf}

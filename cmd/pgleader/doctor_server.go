@@ -85,7 +85,11 @@ func (d *doctor) durability(ctx context.Context) error {
 		off = append(off, "synchronous_commit")
 	}
 	if len(off) > 0 {
-		d.add("durability", warning, "turn it on: synchronous_commit also for the role alone, by ALTER ROLE",
+		fix := "turn it on in postgresql.conf"
+		if commit == "off" {
+			fix += ", or synchronous_commit for the role alone, by ALTER ROLE"
+		}
+		d.add("durability", warning, fix,
 			"%s is off: a crash of the server can forget an election, and give its token out again while the leader goes on",
 			strings.Join(off, ", "))
 		return nil

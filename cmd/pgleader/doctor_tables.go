@@ -140,13 +140,14 @@ func (d *doctor) leases(ctx context.Context) error {
 			held++
 		}
 		late, isLate := unrenewed(l)
-		ahead := l.RenewedAt.Sub(asOf(l))
+		ahead, isAhead := renewedAhead(l)
 		switch {
-		case ahead > leaseSlack && l.Live():
-			d.add("leases", warning, "a candidate that waits frees it after the TTL. If none does, make sure that its holder is gone, "+
+		case isAhead:
+			d.add("leases", warning, "check the server's NTP. A candidate that waits frees the lease after its TTL; if none does, make sure that the holder is gone, "+
 				"and: UPDATE leader_lease SET expires_at = clock_timestamp() WHERE job_name = "+literal(l.Job)+
 				" AND renewed_at > clock_timestamp()",
-				"the lease of %s was last renewed %s in the future: the server's clock was set back, and nobody has renewed it since",
+				"the lease of %s was last renewed %s in the future: the server's clock was set back, or a server was promoted whose clock is behind, "+
+					"and nobody has renewed it since",
 				shown(l.Job), span(ahead))
 		case l.Left > leader.MaxTTL+leaseSlack:
 			d.add("leases", problem, "make sure that its holder is gone, then let it expire: UPDATE leader_lease SET "+

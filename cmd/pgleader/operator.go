@@ -101,7 +101,7 @@ func stateOf(l leader.Lease) state {
 		return neverLed
 	case !l.Live():
 		return noLeader
-	case l.Holder == "operator" || strings.HasPrefix(l.Holder, operatorPrefix): // without a colon: by hand, with SQL
+	case l.Dismissed() || l.Holder == "operator": // which is no elector's name: by hand, with SQL
 		return dismissed
 	}
 	return led
@@ -129,6 +129,13 @@ func asOf(l leader.Lease) time.Time { return l.ExpiresAt.Add(-l.Left) }
 func unrenewed(l leader.Lease) (time.Duration, bool) {
 	late := stateOf(l) == led && l.Left < l.ExpiresAt.Sub(l.RenewedAt)/3
 	return asOf(l).Sub(l.RenewedAt), late
+}
+
+// renewedAhead is by how much the last renewal of a live lease lies in the future of the server's clock, if that is no rounding: the clock was set
+// back. A leader that lives mends it by its next renewal.
+func renewedAhead(l leader.Lease) (time.Duration, bool) {
+	ahead := l.RenewedAt.Sub(asOf(l))
+	return ahead, l.Live() && !l.Dismissed() && ahead > time.Second
 }
 
 // oneJob takes exactly one job name as the argument.

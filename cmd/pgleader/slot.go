@@ -23,7 +23,8 @@ say who it was and exit with 0. Which slot is due is decided by the database's c
 not by the hosts'. A host whose clock is ahead waits for the slot (--early).
 
 What became of each slot is on record: see 'pgleader history JOB'. A slot that was cut
-off is run again by the next call, or at once with --stand-by on another host. A slot
+off is run again by the next call; so let crontab call every ten minutes or so, of which
+--schedule takes one. Or use --stand-by: another host waits, and takes over at once. A slot
 whose command exits with another status than 0 has failed, and is not run again unless
 asked by --repeat-failed or 'pgleader rerun'. Slots that nobody ran are recorded as missed.
 
@@ -33,7 +34,7 @@ variables of 'pgleader run'; it gets the same signals and is ended in the same w
 Exit status: the command's, of several slots that of the first that failed; 128+n if signal n
 ended it; 0 if there was nothing to do here; 124 if the lease was lost; 125 if pgleader failed;
 126 or 127 if the command could not be run.`,
-		Example: `  0 2 * * *  pgleader slot report --schedule '0 2 * * *' --tz Europe/Paris -- node report.js
+		Example: `  */10 * * * *  pgleader slot report -q --schedule '0 2 * * *' --tz Europe/Paris -- node report.js
   pgleader slot nightly-report --slot 2026-11-29T02:00:00Z -- ./report.sh`,
 		Args: jobAndCommand,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -132,6 +133,11 @@ func (s *slotRun) due(ctx context.Context, schedule leader.Schedule) (time.Time,
 			return time.Time{}, nil // its exit status says all
 		case err != nil:
 			return time.Time{}, err
+		case due.Leader.Dismissed():
+			s.say(s.job.name, "%s took the job away, it is free in %s, waiting", shown(due.Leader.Holder), span(due.Leader.Left))
+			if err := pause(ctx, due.Leader.Left+time.Millisecond); err != nil {
+				return time.Time{}, err
+			}
 		case due.Leader.Job != "" && s.standBy && !due.Slot.IsZero():
 			return due.Slot, nil
 		case due.Leader.Job != "":
@@ -143,9 +149,25 @@ func (s *slotRun) due(ctx context.Context, schedule leader.Schedule) (time.Time,
 				return time.Time{}, err
 			}
 		default:
+			if at := newest(schedule, due.Now); due.Slot.IsZero() && !at.IsZero() {
+				s.warn(s.job.name, "slot %s came %s ago, and --grace is %s: too late to begin with it; the next one is %s",
+					stamp(at), span(due.Now.Sub(at)), span(s.policy.Grace), stamp(due.Next))
+				return time.Time{}, nil
+			}
 			return time.Time{}, s.tell(ctx, due)
 		}
 	}
+}
+
+// newest is the last instant of the schedule up to now, if it is at most a day or so old.
+func newest(schedule leader.Schedule, now time.Time) time.Time {
+	var last time.Time
+	for back := time.Minute; last.IsZero() && back < 48*time.Hour; back *= 4 {
+		for at := schedule.Next(now.Add(-back)); !at.IsZero() && !at.After(now); at = schedule.Next(at) {
+			last = at
+		}
+	}
+	return last
 }
 
 // single runs one slot, or says what became of it.

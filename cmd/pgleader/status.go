@@ -168,6 +168,9 @@ func (a *app) printLeases(leases []leader.Lease) {
 			if late, is := unrenewed(l); is {
 				left = styled(fmt.Sprintf("%s, not renewed for %s", span(l.Left), span(late)), yellow)
 			}
+			if ahead, is := renewedAhead(l); is {
+				left = styled(fmt.Sprintf("%s, renewed %s in the future", span(l.Left), span(ahead)), yellow)
+			}
 		case dismissed:
 			since, left = "-", styled(span(l.Left), yellow)
 		case noLeader:
@@ -185,5 +188,8 @@ func (a *app) printLeases(leases []leader.Lease) {
 
 // ago is an instant and how long it has passed.
 func ago(t, now time.Time) string {
+	if t.After(now.Add(time.Second)) {
+		return t.UTC().Format("2006-01-02T15:04:05Z") + " (in the future)"
+	}
 	return fmt.Sprintf("%s (%s)", t.UTC().Format("2006-01-02T15:04:05Z"), span(now.Sub(t)))
 }

@@ -4,7 +4,6 @@ package main
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"log"
 	"os"
@@ -25,15 +24,18 @@ func main() {
 	check(migrations.Up(ctx, db))
 	elector, err := leader.New(db, leader.Config{})
 	check(err)
-	check(elector.Run(ctx, "nightly-report", func(ctx context.Context, term *leader.Term) error {
+	err = elector.Run(ctx, "nightly-report", func(ctx context.Context, term *leader.Term) error {
 		fmt.Println("leading under token", term.Token())
 		<-ctx.Done() // your work, which stops when ctx ends
 		return ctx.Err()
-	}))
+	})
+	if ctx.Err() == nil { // else ^C or SIGTERM has ended it
+		check(err)
+	}
 }
 
 func check(err error) {
-	if err != nil && !errors.Is(err, context.Canceled) { // cancelled is how ^C and SIGTERM end it
+	if err != nil {
 		log.Fatal(err)
 	}
 }

@@ -60,12 +60,12 @@ var mutants = []mutant{
 	},
 	{
 		"a lease freed as soon as the clock is set back", "2",
-		[]edit{{"leader/standstill.go", "", "return n.asked.Sub(s.since) > l.length(ttl)", "return true"}},
+		[]edit{{"leader/standstill.go", "", "return l.Live() && n.asked.Sub(s.since) > l.granted(ttl)", "return true"}},
 		unit("TestLeaseIsNotFreedWhileItsHolderMayBelieveInIt"),
 	},
 	{
 		"a lease freed that was renewed meanwhile", "2",
-		[]edit{{leaseSQL, "const freeLease ", "AND renewed_at = $3", "AND $3::timestamptz IS NOT NULL"}},
+		[]edit{{leaseSQL, "const freeLease ", "AND l.renewed_at = $3", "AND $3::timestamptz IS NOT NULL"}},
 		integration("TestFreeLeaseEndsOnlyALeaseThatStandsStill"),
 	},
 	{
