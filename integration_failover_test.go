@@ -106,6 +106,31 @@ func TestTokenGrowsAcrossAFailoverThatLosesTheLastTerms(t *testing.T) {
 	}
 }
 
+// The limit: a compatible database that tells no timeline elects as ever, and its tokens know nothing of a failover.
+func TestWithoutTimelinesTokensDoNotGrowAcrossAFailover(t *testing.T) {
+	t.Parallel()
+	p := newPair(t)
+	p.caughtUp(t)
+	p.primary.Stop(t)
+	p.promote(t)
+	promoted := pgtest.Open(t, "pgx", p.standby.URL)
+	mustExec(t, promoted, `CREATE SCHEMA lacking`)
+	mustExec(t, promoted, `CREATE FUNCTION lacking.pg_walfile_name(pg_lsn) RETURNS text LANGUAGE plpgsql AS
+		'BEGIN RAISE undefined_function; END'`)
+	mustExec(t, promoted, `ALTER FUNCTION leader_token_floor() SET search_path = lacking, pg_catalog`)
+	for want := int64(1); want <= 3; want++ {
+		term := acquire(t, newElector(t, promoted, slow), job)
+		if term.Token() != want {
+			t.Errorf("token %d, want %d", term.Token(), want)
+		}
+		resign(t, term)
+	}
+	mustExec(t, promoted, `ALTER FUNCTION leader_token_floor() RESET search_path`)
+	if term := acquire(t, newElector(t, promoted, slow), job); term.Token() != 1<<32+1 {
+		t.Errorf("token %d with the timeline, want %d: the test shows nothing", term.Token(), int64(1)<<32+1)
+	}
+}
+
 // With synchronous replication a term that was handed out is on the standby too.
 func TestSynchronousStandbyKnowsEveryTerm(t *testing.T) {
 	t.Parallel()
