@@ -38,7 +38,7 @@ func failovers(ctx context.Context, out io.Writer, o options) error {
 			return err
 		}
 		m := &member{history: h, name: name, proxy: proxy, order: order{
-			Driver: pgtest.Drivers[i%2], URL: application(proxy.URL, name), ClockURL: application(s.url, "clock"),
+			Driver: pgtest.Drivers[i%2], URL: application(s.url, name), ClockURL: application(s.url, "clock"),
 			TTL: o.ttl, Look: h.timing.Look, Jobs: h.jobs, Seed: o.seed,
 		}}
 		h.crew = append(h.crew, m)
@@ -130,7 +130,7 @@ func (f *failoverRun) print(out io.Writer, o options) {
 	}
 	f.mu.Unlock()
 	slices.Sort(f.took)
-	fmt.Fprintf(out, `chaos: %d leaders killed at TTL %v (a look every %v; %d goroutines keep the machine busy)
+	fmt.Fprintf(out, `chaos: %d leaders killed at TTL %v (a look every %v; %d processes keep the machine busy)
   next leader after  min %v, p50 %v, p99 %v, max %v; %d times none within %v
   false failovers    %d: terms lost although nothing was done to their process
   stalls             %d times a worker was not run for more than 40ms

@@ -58,7 +58,7 @@ func flags() options {
 	flag.IntVar(&o.soakJobs, "soak-jobs", 2000, "how many jobs there are in a soak")
 	flag.IntVar(&o.soakWorkers, "soak-workers", 40, "how many workers there are in a soak")
 	flag.DurationVar(&o.failover, "failover", 0, "instead, kill leaders for so long, and measure how long their jobs have none")
-	flag.IntVar(&o.burn, "burn", 0, "how many goroutines do nothing but keep the machine busy")
+	flag.IntVar(&o.burn, "burn", 0, "how many processes do nothing but keep the machine busy")
 	flag.Parse()
 	if o.seed == 0 {
 		o.seed = rand.Uint64N(1e9) + 1
@@ -82,14 +82,9 @@ func main() {
 	o := flags()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second ^C does not wait for the clean-up
-	for range o.burn {
-		go func() {
-			for ctx.Err() == nil {
-			}
-		}()
-	}
-	var err error
+	stopBurning, err := burn(o.burn)
 	switch {
+	case err != nil:
 	case o.soak > 0:
 		err = soak(ctx, os.Stdout, o)
 	case o.failover > 0:
@@ -97,6 +92,7 @@ func main() {
 	default:
 		err = chaos(ctx, os.Stdout, o)
 	}
+	stopBurning()
 	if err != nil {
 		if ctx.Err() != nil {
 			err = errors.Join(errors.New("interrupted"), err)
@@ -113,6 +109,9 @@ func child() (status int, ok bool) {
 	}
 	if text := os.Getenv(soakEnv); text != "" {
 		return soakMain(text), true
+	}
+	if os.Getenv(burnEnv) != "" {
+		burnMain()
 	}
 	return 0, false
 }
