@@ -42,6 +42,6 @@ func burnMain() {
 		_, _ = io.Copy(io.Discard, os.Stdin)
 		os.Exit(0)
 	}()
-	for { //nolint:revive // this is the work
+	for n := 1; n != 0; n += 2 { // for as long as it takes
 	}
 }
