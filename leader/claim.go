@@ -54,13 +54,12 @@ func (e *Elector) claim(ctx context.Context, s *seat, job string) (*Term, Lease,
 			// It waited for longer than the TTL; or the row is locked, by the guard of a term that we have given up.
 			late, failure = leaseOf(leaseRow(row)), nil
 		case err == nil && !row.Acquired:
-			held := leaseOf(leaseRow(row))
-			freed := false
-			if e.standsStill(s, news{lease: held, asked: answer.sent.mono, answered: time.Now()}) {
-				freed, err = e.freeStill(patient, held)
+			late, failure = leaseOf(leaseRow(row)), nil
+			if !e.standsStill(s, news{lease: late, asked: answer.sent.mono, answered: time.Now()}) {
+				return nil, late, nil
 			}
-			if err != nil || !freed {
-				return nil, held, err
+			if freed, err := e.freeStill(patient, late); err != nil || !freed {
+				return nil, late, err
 			}
 		case err == nil:
 			term, err := e.install(ctx, s, job, row.Token, answer.sent)
