@@ -56,7 +56,7 @@ func flags() options {
 	flag.BoolVar(&o.first, "first", false, "begin no history after the first that violates something")
 	flag.DurationVar(&o.soak, "soak", 0, "instead, run thousands of jobs in a few processes for so long")
 	flag.IntVar(&o.soakJobs, "soak-jobs", 2000, "how many jobs there are in a soak")
-	flag.IntVar(&o.soakWorkers, "soak-workers", 40, "how many workers there are in a soak")
+	flag.IntVar(&o.soakWorkers, "soak-workers", 100, "how many workers there are in a soak")
 	flag.DurationVar(&o.failover, "failover", 0, "instead, kill leaders for so long, and measure how long their jobs have none")
 	flag.IntVar(&o.burn, "burn", 0, "how many processes do nothing but keep the machine busy")
 	flag.Parse()
