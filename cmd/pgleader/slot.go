@@ -150,7 +150,7 @@ func (s *slotRun) due(ctx context.Context, schedule leader.Schedule) (time.Time,
 			}
 		default:
 			if at := newest(schedule, due.Now); due.Slot.IsZero() && !at.IsZero() {
-				s.warn(s.job.name, "slot %s came %s ago, and --grace is %s: too late to begin with it; the next one is %s",
+				s.say(s.job.name, "slot %s came %s ago, and --grace is %s: too late to begin with it; the next one is %s",
 					stamp(at), span(due.Now.Sub(at)), span(s.policy.Grace), stamp(due.Next))
 				return time.Time{}, nil
 			}
