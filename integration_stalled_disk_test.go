@@ -1,6 +1,7 @@
 package pgleader_test
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -8,8 +9,6 @@ import (
 	"github.com/pgleader/pgleader/leader"
 )
 
-// A disk that does not answer holds every commit up: what was written keeps its locks, and nobody sees it. A standby that does not exist does
-// the same, with a switch.
 func TestLeaderStepsDownInTimeWhileTheServersDiskStalls(t *testing.T) {
 	t.Parallel()
 	server := pgtest.Private(t)
@@ -18,12 +17,6 @@ func TestLeaderStepsDownInTimeWhileTheServersDiskStalls(t *testing.T) {
 		t.Fatal(err)
 	}
 	admin := pgtest.Open(t, "pgx", url)
-	stall := func(standby string) {
-		t.Helper()
-		mustExec(t, admin, `ALTER SYSTEM SET synchronous_standby_names = '`+standby+`'`)
-		mustExec(t, admin, `SELECT pg_reload_conf()`)
-	}
-	t.Cleanup(func() { stall("") })
 	mustExec(t, admin, `CREATE TABLE report (id int)`)
 	waiting := func(n int) {
 		t.Helper()
@@ -37,8 +30,12 @@ func TestLeaderStepsDownInTimeWhileTheServersDiskStalls(t *testing.T) {
 			term := acquire(t, newElector(t, pool, leader.Config{TTL: 5 * time.Second, RetryEvery: 50 * time.Millisecond}), job)
 			endsBeforeLease := watchEnd(t, term, admin)
 			won := leadsAfter(t, term, pgtest.Open(t, driver, url))
-			stall("nobody")
-			waiting(1) // the renewal: the server takes a moment until it knows its settings
+			resume, err := server.StallCommits(context.WithoutCancel(t.Context()))
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = resume() }) // the next driver's test is to begin well
+			waiting(1)                         // the renewal: the server takes a moment until it knows its settings
 			committed := make(chan error, 1)
 			go func() {
 				tx, err := guarded.BeginTx(t.Context(), nil)
@@ -62,7 +59,9 @@ func TestLeaderStepsDownInTimeWhileTheServersDiskStalls(t *testing.T) {
 				t.Errorf("the commit has ended with %v", err)
 			default:
 			}
-			stall("")
+			if err := resume(); err != nil {
+				t.Fatal(err)
+			}
 			if err := receive(t, "the end of the commit", committed); err != nil {
 				t.Errorf("the guarded transaction: %v", err)
 			}

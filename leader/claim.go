@@ -55,7 +55,7 @@ func (e *Elector) claim(ctx context.Context, s *seat, job string) (*Term, Lease,
 			late, failure = leaseOf(leaseRow(row)), nil
 		case err == nil && !row.Acquired:
 			late, failure = leaseOf(leaseRow(row)), nil
-			if !e.standsStill(s, news{lease: late, asked: answer.sent.mono, answered: time.Now()}) {
+			if !e.standsStill(s, late, answer.sent.mono) {
 				return nil, late, nil
 			}
 			if freed, err := e.freeStill(patient, late); err != nil || !freed {

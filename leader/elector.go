@@ -142,8 +142,8 @@ func (e *Elector) stillHeld(ctx context.Context, s *seat, job string) (Lease, bo
 	}
 	asked := time.Now()
 	held, err := e.lookAt(ctx, []string{job})
-	n := news{lease: held[job], asked: asked, answered: time.Now()}
-	return n.lease, err == nil && n.lease.Live() && n.lease.Holder != e.holder && !e.standsStill(s, n)
+	lease := held[job]
+	return lease, err == nil && lease.Live() && lease.Holder != e.holder && !e.standsStill(s, lease, asked)
 }
 
 // skip reports that another holder leads, loudly once for each of its terms: a program that asks on every tick would fill its log.

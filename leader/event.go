@@ -20,7 +20,7 @@ const (
 	LookFailed   EventKind = "look_failed"    // a look at the waited-for leases failed, the first of a row of failures; Job is empty
 	ClaimFailed  EventKind = "claim_failed"   // Campaign or Run could not ask for the lease and will try again
 	ResignFailed EventKind = "resign_failed"  // a release failed and will be tried again
-	ClockSetBack EventKind = "clock_set_back" // Campaign or Run freed the lease of Holder, which a wrong clock kept alive; Err says how
+	ClockSetBack EventKind = "clock_set_back" // this process freed the lease of Holder, which a wrong clock kept alive; Err says how
 	SlotStarted  EventKind = "slot_started"   // work begins for Slot
 	SlotFinished EventKind = "slot_finished"  // work has ended; State says how, Err why it is not done
 	SlotsMissed  EventKind = "slots_missed"   // slots up to Slot were recorded as missed; Err says how many and why

@@ -75,3 +75,17 @@ func (p Policy) Validate() error {
 	}
 	return nil
 }
+
+// decided reports whether a slot in this state is not started again, unless somebody asks for that.
+func (p Policy) decided(state SlotState, attempt int32) bool {
+	switch state {
+	case SlotDone, SlotMissed:
+		return true
+	case SlotFailed:
+		return !p.RepeatFailed || int(attempt) >= p.Attempts
+	case SlotAbandoned:
+		return int(attempt) >= p.Attempts
+	case SlotRunning, SlotRequested:
+	}
+	return false
+}

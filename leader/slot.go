@@ -173,7 +173,7 @@ func (e *Elector) awaitSlot(ctx context.Context, job string, at time.Time, polic
 		if err != nil {
 			return ctx.Err()
 		}
-		if decided(SlotState(row.State), row.Attempt, policy) {
+		if policy.decided(SlotState(row.State), row.Attempt) {
 			return decidedError{row.Token, SlotState(row.State)}
 		}
 		early := at.Sub(row.Now)
@@ -190,19 +190,6 @@ func readSlot(job string, at time.Time) func(context.Context, db.Querier) (db.Re
 	return func(ctx context.Context, q db.Querier) (db.ReadSlotRow, error) {
 		return q.ReadSlot(ctx, db.ReadSlotParams{JobName: job, Slot: at})
 	}
-}
-
-func decided(state SlotState, attempt int32, policy Policy) bool {
-	switch state {
-	case SlotDone, SlotMissed:
-		return true
-	case SlotFailed:
-		return !policy.RepeatFailed || int(attempt) >= policy.Attempts
-	case SlotAbandoned:
-		return int(attempt) >= policy.Attempts
-	case SlotRunning, SlotRequested:
-	}
-	return false
 }
 
 // claimSlot starts a slot under a term. It returns nil if the slot is decided, and errNotLive if its time has not come or the

@@ -109,7 +109,7 @@ func (c *comparison) release(t *rapid.T) {
 
 func (c *comparison) expire(t *rapid.T) {
 	if c.table.row(c.job).Token == 0 {
-		t.Skip("never led")
+		return // nobody has led it
 	}
 	c.table.free(c.job)
 	const end = `UPDATE leader_lease SET expires_at = clock_timestamp() WHERE job_name = $1`

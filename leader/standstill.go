@@ -19,24 +19,24 @@ type standstill struct {
 	since   time.Time
 }
 
-// over reports whether the lease that was seen stands still for longer than its holder may believe in it.
-func (s *standstill) over(n news, ttl time.Duration) bool {
-	l := n.lease
+// over reports whether the lease, which was read after asked and before answered, stands still for longer than its holder may believe in it.
+func (s *standstill) over(l Lease, ttl time.Duration, asked, answered time.Time) bool {
 	if s.token == l.Token && s.renewed.Equal(l.RenewedAt) {
-		return l.Live() && n.asked.Sub(s.since) > l.granted(ttl)
+		return l.Live() && asked.Sub(s.since) > l.granted(ttl)
 	}
 	*s = standstill{}
 	if l.renewedAhead() > 0 {
-		*s = standstill{token: l.Token, renewed: l.RenewedAt, since: n.answered}
+		*s = standstill{token: l.Token, renewed: l.RenewedAt, since: answered}
 	}
 	return false
 }
 
-// standsStill is over for the job of a seat.
-func (e *Elector) standsStill(s *seat, n news) bool {
+// standsStill is over for a lease that was read just now, for the job of the seat.
+func (e *Elector) standsStill(s *seat, l Lease, asked time.Time) bool {
+	answered := time.Now()
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return s.still.over(n, e.ttl)
+	return s.still.over(l, e.ttl, asked, answered)
 }
 
 // renewedAhead is by how much the last renewal lies in the future, by the database's clock.

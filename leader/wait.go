@@ -23,11 +23,9 @@ type waiter struct {
 const maxSpread = 8 * time.Millisecond
 
 type news struct {
-	lease    Lease
-	err      error
-	asked    time.Time // the lease was read after this
-	answered time.Time // and before this
-	over     bool      // it stands still, and nobody leads by it
+	lease Lease
+	err   error
+	over  bool // the lease stands still, and nobody leads by it
 }
 
 // Wake makes this elector's candidates for the job look at its lease now, instead of at their next turn; "" means every
@@ -151,12 +149,12 @@ func (e *Elector) look(ctx context.Context) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for job, all := range waiters {
-		n := news{lease: Lease{Job: job}, err: err, asked: asked, answered: answered}
+		n := news{lease: Lease{Job: job}, err: err}
 		if lease, ok := leases[job]; ok {
 			n.lease = lease
 		}
 		if s := e.seats[job]; s != nil && err == nil {
-			n.over = s.still.over(n, e.ttl)
+			n.over = s.still.over(n.lease, e.ttl, asked, answered)
 		}
 		for _, w := range all {
 			if err == nil && n.lease.Live() {

@@ -159,10 +159,10 @@ func (s *slotRun) due(ctx context.Context, schedule leader.Schedule) (time.Time,
 	}
 }
 
-// newest is the last instant of the schedule up to now, if it is at most a day or so old.
+// newest is the last instant of the schedule up to now, if it is at most two days old.
 func newest(schedule leader.Schedule, now time.Time) time.Time {
 	var last time.Time
-	for back := time.Minute; last.IsZero() && back < 48*time.Hour; back *= 4 {
+	for back := time.Minute; last.IsZero() && back < 7*24*time.Hour; back *= 4 { // so that one of every second takes few steps
 		for at := schedule.Next(now.Add(-back)); !at.IsZero() && !at.After(now); at = schedule.Next(at) {
 			last = at
 		}

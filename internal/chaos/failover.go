@@ -27,17 +27,12 @@ func failovers(ctx context.Context, out io.Writer, o options) error {
 		seed: o.seed, self: s.self, db: s.db, jobs: []string{"failover"}, strict: true,
 		timing: check.Timing{TTL: o.ttl, Look: o.ttl / 4, Margin: o.ttl / 10},
 	}
-	defer h.close()
 	if _, err := s.db.ExecContext(ctx, "INSERT INTO chaos_register VALUES ($1, 0, 0)", h.jobs[0]); err != nil {
 		return err
 	}
 	for i := range 3 {
 		name := fmt.Sprintf("failover-%d", i+1)
-		proxy, err := pgtest.StartProxy(s.url)
-		if err != nil {
-			return err
-		}
-		m := &member{history: h, name: name, proxy: proxy, order: order{
+		m := &member{history: h, name: name, order: order{
 			Driver: pgtest.Drivers[i%2], URL: application(s.url, name), ClockURL: application(s.url, "clock"),
 			TTL: o.ttl, Look: h.timing.Look, Jobs: h.jobs, Seed: o.seed,
 		}}

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"math/rand/v2"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/pgleader/pgleader/internal/pgtest"
@@ -76,25 +75,12 @@ func (s *site) disturb(ctx context.Context, seed uint64, duration, ttl time.Dura
 	return nil
 }
 
-// stallCommits makes every commit wait, as for a disk that does not answer: the transaction has its locks and nobody sees what it wrote. It is a
-// standby that does not exist for which they wait.
+// stallCommits stalls the server's disk for a while.
 func (s *site) stallCommits(ctx context.Context, length time.Duration) error {
-	db, err := sql.Open("pgx", s.url) // others may have connections from before the restart
+	resume, err := s.server.StallCommits(ctx)
 	if err != nil {
 		return err
 	}
-	defer db.Close()
-	db.SetMaxOpenConns(1)
-	for _, change := range []string{"SET synchronous_standby_names = 'nobody'", "RESET synchronous_standby_names"} {
-		if _, err := db.ExecContext(ctx, "ALTER SYSTEM "+change); err != nil {
-			return err
-		}
-		if _, err := db.ExecContext(ctx, "SELECT pg_reload_conf()"); err != nil {
-			return err
-		}
-		if strings.HasPrefix(change, "SET") {
-			time.Sleep(length)
-		}
-	}
-	return nil
+	time.Sleep(length)
+	return resume()
 }

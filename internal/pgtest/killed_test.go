@@ -41,6 +41,9 @@ func TestKilledRunLeavesNothingBehind(t *testing.T) {
 				if kind == Shared(t).Kind() || kind == os.Getenv("PGLEADER_POSTGRES_PRIVATE") {
 					t.Fatalf("the other process did not start its server: %v", err)
 				}
+				if mine, err := startKind(t.Context(), kind); err == nil {
+					t.Fatalf("the other process did not start its server, and this one can (%v)", mine.Close())
+				}
 				t.Skipf("no Postgres of kind %s here", kind)
 			}
 

@@ -133,6 +133,18 @@ func (s *Server) Restart(ctx context.Context, immediate bool) error {
 	return nil
 }
 
+// StallCommits makes every commit wait, as on a disk that does not answer: what was written keeps its locks, and nobody sees it. A standby
+// that does not exist is what they wait for. The server begins to do so a moment later, and stops a moment after resume.
+func (s *Server) StallCommits(ctx context.Context) (resume func() error, err error) {
+	set := func(standby string) error {
+		if err := execute(ctx, s.URL, "ALTER SYSTEM SET synchronous_standby_names = '"+standby+"'"); err != nil {
+			return err
+		}
+		return execute(ctx, s.URL, "SELECT pg_reload_conf()")
+	}
+	return func() error { return set("") }, set("nobody")
+}
+
 // Close stops and removes the server; of a server named by a URL, only this process's databases.
 func (s *Server) Close() error {
 	err := s.databases.close(s)

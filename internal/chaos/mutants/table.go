@@ -60,7 +60,7 @@ var mutants = []mutant{
 	},
 	{
 		"a lease freed as soon as the clock is set back", "2",
-		[]edit{{"leader/standstill.go", "", "return l.Live() && n.asked.Sub(s.since) > l.granted(ttl)", "return true"}},
+		[]edit{{"leader/standstill.go", "", "return l.Live() && asked.Sub(s.since) > l.granted(ttl)", "return true"}},
 		unit("TestLeaseIsNotFreedWhileItsHolderMayBelieveInIt"),
 	},
 	{
