@@ -46,6 +46,25 @@ func leadsAfter(t *testing.T, before *leader.Term, pool *sql.DB) <-chan *leader.
 // database's clock, which may differ from this machine's.
 func watchEnd(t *testing.T, term *leader.Term, admin *sql.DB) (endsBeforeLease func()) {
 	t.Helper()
+	end := endOf(t, term, admin)
+	return func() {
+		t.Helper()
+		at := end()
+		endsBefore(t, at, scan[time.Time](t, admin, `SELECT CASE token WHEN $2 THEN expires_at ELSE acquired_at END -- a successor has it already
+			FROM leader_lease WHERE job_name = $1`, term.Job(), term.Token()))
+	}
+}
+
+func endsBefore(t *testing.T, end, lease time.Time) {
+	t.Helper()
+	if !end.Before(lease) {
+		t.Errorf("the term ended %v after its lease", end.Sub(lease))
+	}
+}
+
+// endOf waits until the term is lost, and tells when it was, by the database's clock.
+func endOf(t *testing.T, term *leader.Term, admin *sql.DB) func() time.Time {
+	t.Helper()
 	var ahead []time.Duration // of the database's clock, and up to a round trip more
 	for range 10 {
 		asked := time.Now()
@@ -53,15 +72,10 @@ func watchEnd(t *testing.T, term *leader.Term, admin *sql.DB) (endsBeforeLease f
 	}
 	ended := make(chan time.Time, 1)
 	context.AfterFunc(term.Context(), func() { ended <- time.Now() })
-	return func() {
+	return func() time.Time {
 		t.Helper()
 		endsWithLoss(t, term)
-		end := receive(t, "the end of the term", ended).Add(slices.Min(ahead))
-		lease := scan[time.Time](t, admin, `SELECT CASE token WHEN $2 THEN expires_at ELSE acquired_at END -- a successor has it already
-			FROM leader_lease WHERE job_name = $1`, term.Job(), term.Token())
-		if !end.Before(lease) {
-			t.Errorf("the term ended %v after its lease", end.Sub(lease))
-		}
+		return receive(t, "the end of the term", ended).Add(slices.Min(ahead))
 	}
 }
 
