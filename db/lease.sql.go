@@ -15,7 +15,9 @@ WITH candidate AS (
     SELECT l.job_name,
            l.token AS old_token,
            CASE
-               WHEN l.holder = $1 AND l.token > $2::bigint AND l.expires_at > clock_timestamp()
+               WHEN l.holder = $1
+                    AND l.token > $2::bigint
+                    AND l.expires_at > clock_timestamp()
                THEN l.token
                ELSE greatest(l.token, leader_token_floor()) + 1
            END AS next_token
@@ -28,17 +30,24 @@ taken AS (
     UPDATE leader_lease AS l
     SET holder      = $1,
         token       = c.next_token,
-        acquired_at = CASE WHEN l.token = c.next_token THEN l.acquired_at ELSE clock_timestamp() END,
+        acquired_at = CASE
+                          WHEN l.token = c.next_token THEN l.acquired_at
+                          ELSE clock_timestamp()
+                      END,
         renewed_at  = clock_timestamp(),
         expires_at  = clock_timestamp() + make_interval(secs => $4::float8)
     FROM candidate AS c
     WHERE l.job_name = c.job_name
     RETURNING l.job_name, l.holder, l.token, l.acquired_at, l.renewed_at, l.expires_at,
-              CASE WHEN l.token > c.old_token THEN pg_notify('leader_lease', l.job_name) IS NULL END AS notified
+              CASE
+                  WHEN l.token > c.old_token THEN pg_notify('leader_lease', l.job_name) IS NULL
+              END AS notified
 ),
 created AS (
     INSERT INTO leader_lease (job_name, holder, token, acquired_at, renewed_at, expires_at)
-    SELECT $3, $1, greatest($2::bigint, leader_token_floor()) + 1, clock_timestamp(), clock_timestamp(),
+    SELECT $3, $1,
+           greatest($2::bigint, leader_token_floor()) + 1,
+           clock_timestamp(), clock_timestamp(),
            clock_timestamp() + make_interval(secs => $4::float8)
     WHERE NOT EXISTS (SELECT FROM leader_lease AS l WHERE l.job_name = $3)
     ON CONFLICT DO NOTHING
@@ -50,7 +59,8 @@ answer AS (
     UNION ALL
     SELECT c.expires_at > clock_timestamp() AS acquired, c.job_name, c.holder, c.token, c.acquired_at, c.renewed_at, c.expires_at, c.notified FROM created AS c
     UNION ALL
-    SELECT false AS acquired, l.job_name, l.holder, l.token, l.acquired_at, l.renewed_at, l.expires_at, false AS notified
+    SELECT false AS acquired, l.job_name, l.holder, l.token, l.acquired_at, l.renewed_at,
+           l.expires_at, false AS notified
     FROM leader_lease AS l
     WHERE l.job_name = $3
       AND NOT EXISTS (SELECT FROM taken)
@@ -84,21 +94,25 @@ type AcquireLeaseRow struct {
 	TimeLeft   float64
 }
 
-// AcquireLease takes the job's lease for holder if it is free (never held, expired or released), in one statement, and
-// answers in any case with the lease as it now is. Acquired says whether holder has it.
+// AcquireLease takes the job's lease for holder if it is free (never held, expired or released), in
+// one statement, and answers in any case with the lease as it now is. Acquired says whether holder
+// has it.
 //
-// It reads first: where another holder's lease is live it writes nothing, locks nothing and waits for nothing, and
-// TimeLeft tells when to try again. A row that somebody has locked (an open guard, a rival at work) counts as not free.
+// It reads first: where another holder's lease is live it writes nothing, locks nothing and waits
+// for nothing, and TimeLeft tells when to try again. A row that somebody has locked (an open guard,
+// a rival at work) counts as not free.
 //
-// Asking again after a lost reply is safe. A live lease that holder has already, under a token greater than known_token, is
-// extended and keeps its token; one whose token is known_token or less belongs to a term that holder has given up,
-// and is taken over under a new token. Pass 0 for a holder that had no term yet.
+// Asking again after a lost reply is safe. A live lease that holder has already, under a token
+// greater than known_token, is extended and keeps its token; one whose token is known_token or less
+// belongs to a term that holder has given up, and is taken over under a new token. Pass 0 for a
+// holder that had no term yet.
 //
-// A takeover notifies the channel leader_lease with the job's name, for those who wait and those who watch; nothing depends on it.
+// A takeover notifies the channel leader_lease with the job's name, for those who wait and those
+// who watch; nothing depends on it.
 //
-// TTL is in seconds and may have a fraction. No row (sql.ErrNoRows) means that a rival created the row while this
-// statement ran, and holder's own name on a lease that is not acquired means that the statement had to wait for longer than the TTL: ask
-// again.
+// TTL is in seconds and may have a fraction. No row (sql.ErrNoRows) means that a rival created the
+// row while this statement ran, and holder's own name on a lease that is not acquired means that
+// the statement had to wait for longer than the TTL: ask again.
 func (q *Queries) AcquireLease(ctx context.Context, arg AcquireLeaseParams) (AcquireLeaseRow, error) {
 	row := q.db.QueryRowContext(ctx, acquireLease,
 		arg.Holder,
@@ -120,55 +134,35 @@ func (q *Queries) AcquireLease(ctx context.Context, arg AcquireLeaseParams) (Acq
 	return i, err
 }
 
-const dismissLease = `-- name: DismissLease :one
-WITH old AS (
-    SELECT l.job_name, l.holder, l.token, l.acquired_at, l.renewed_at, l.expires_at
-    FROM leader_lease AS l
-    WHERE l.job_name = $2
-      AND l.expires_at > clock_timestamp()
-    FOR UPDATE
-)
-UPDATE leader_lease AS l
+const dismissLease = `-- name: DismissLease :execrows
+UPDATE leader_lease
 SET holder = $1,
-    token  = o.token + 1
-FROM old AS o
-WHERE l.job_name = o.job_name
-RETURNING o.job_name, o.holder, o.token, o.acquired_at, o.renewed_at, o.expires_at,
-          extract(epoch FROM o.expires_at - clock_timestamp())::float8 AS time_left
+    token  = token + 1
+WHERE job_name = $2
+  AND token = $3
+  AND expires_at > clock_timestamp()
 `
 
 type DismissLeaseParams struct {
 	DismissedBy string
 	JobName     string
+	Token       int64
 }
 
-type DismissLeaseRow struct {
-	JobName    string
-	Holder     string
-	Token      int64
-	AcquiredAt time.Time
-	RenewedAt  time.Time
-	ExpiresAt  time.Time
-	TimeLeft   float64
-}
-
-// DismissLease takes the job's live lease away from its holder, in the name of whoever asks, and returns the lease as it was. The holder's next
-// renewal matches no row. Nobody else can have the lease before it would have expired: until then the old holder may believe in its
-// term; so dismissed_by must be no candidate's holder, which could take the lease for its own. No row (sql.ErrNoRows) means
-// that nobody leads the job. It waits for guarded transactions.
-func (q *Queries) DismissLease(ctx context.Context, arg DismissLeaseParams) (DismissLeaseRow, error) {
-	row := q.db.QueryRowContext(ctx, dismissLease, arg.DismissedBy, arg.JobName)
-	var i DismissLeaseRow
-	err := row.Scan(
-		&i.JobName,
-		&i.Holder,
-		&i.Token,
-		&i.AcquiredAt,
-		&i.RenewedAt,
-		&i.ExpiresAt,
-		&i.TimeLeft,
-	)
-	return i, err
+// DismissLease takes the job's live lease with exactly this token away from its holder, in the name
+// of whoever asks, and returns how many rows it changed. The holder's next renewal matches no row.
+// Nobody else can have the lease before it would have expired: until then the old holder may
+// believe in its term. So dismissed_by must be no candidate's holder, which could take the lease
+// for its own. 0 means that the lease has expired, or has another token: look again. It waits for
+// guarded transactions.
+//
+// Late or doubled it does no harm: the token is another one by then.
+func (q *Queries) DismissLease(ctx context.Context, arg DismissLeaseParams) (int64, error) {
+	result, err := q.db.ExecContext(ctx, dismissLease, arg.DismissedBy, arg.JobName, arg.Token)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
 }
 
 const freeLease = `-- name: FreeLease :execrows
@@ -193,10 +187,11 @@ type FreeLeaseParams struct {
 	RenewedAt time.Time
 }
 
-// FreeLease ends a lease that only a wrong clock keeps alive, and returns how many rows it changed: the database's clock was set back behind
-// the renewal at renewed_at, so the time that the lease has left says nothing. It is for a caller that has seen this renewed_at unchanged, by a
-// clock of its own, for longer than the lease was granted for, which is from renewed_at to expires_at. 0 means that the lease was
-// renewed, taken over or freed since, or that somebody has locked its row.
+// FreeLease ends a lease that only a wrong clock keeps alive, and returns how many rows it changed:
+// the database's clock was set back behind the renewal at renewed_at, so the time that the lease
+// has left says nothing. It is for a caller that has seen this renewed_at unchanged, by a clock of
+// its own, for longer than the lease was granted for, which is from renewed_at to expires_at. 0
+// means that the lease was renewed, taken over or freed since, or that somebody has locked its row.
 func (q *Queries) FreeLease(ctx context.Context, arg FreeLeaseParams) (int64, error) {
 	result, err := q.db.ExecContext(ctx, freeLease, arg.JobName, arg.Token, arg.RenewedAt)
 	if err != nil {
@@ -220,12 +215,14 @@ type GuardLeaseParams struct {
 	Token   int64
 }
 
-// GuardLease, called in a transaction, holds off every successor until that transaction ends; the holder's renewals pass. No row
-// (sql.ErrNoRows) means that the term is over: roll back. Under REPEATABLE READ and SERIALIZABLE a takeover that the transaction's
-// snapshot does not show gives SQLSTATE 40001 instead.
+// GuardLease, called in a transaction, holds off every successor until that transaction ends; the
+// holder's renewals pass. No row (sql.ErrNoRows) means that the term is over: roll back. Under
+// REPEATABLE READ and SERIALIZABLE a takeover that the transaction's snapshot does not show gives
+// SQLSTATE 40001 instead.
 //
-// It asks whether anybody has taken the lease since, not whether the lease has expired: until somebody takes it nobody can be
-// overtaken, and then nobody can take it before the transaction ends.
+// It asks whether anybody has taken the lease since, not whether the lease has expired: until
+// somebody takes it nobody can be overtaken, and then nobody can take it before the transaction
+// ends.
 func (q *Queries) GuardLease(ctx context.Context, arg GuardLeaseParams) (int64, error) {
 	row := q.db.QueryRowContext(ctx, guardLease, arg.JobName, arg.Holder, arg.Token)
 	var token int64
@@ -239,8 +236,8 @@ FROM leader_lease
 WHERE job_name = $1
 `
 
-// LeaseToken returns the fencing token of the job's current or last term. It grows with every takeover. No row
-// (sql.ErrNoRows) means that the job was never led.
+// LeaseToken returns the fencing token of the job's current or last term. It grows with every
+// takeover. No row (sql.ErrNoRows) means that the job was never led.
 func (q *Queries) LeaseToken(ctx context.Context, jobName string) (int64, error) {
 	row := q.db.QueryRowContext(ctx, leaseToken, jobName)
 	var token int64
@@ -249,24 +246,18 @@ func (q *Queries) LeaseToken(ctx context.Context, jobName string) (int64, error)
 }
 
 const listLeases = `-- name: ListLeases :many
-SELECT job_name, holder, token, acquired_at, renewed_at, expires_at,
-       extract(epoch FROM expires_at - clock_timestamp())::float8 AS time_left
-FROM leader_lease
-ORDER BY job_name
+SELECT l.job_name, l.holder, l.token, l.acquired_at, l.renewed_at, l.expires_at, extract(epoch FROM l.expires_at - clock_timestamp())::float8 AS time_left
+FROM leader_lease AS l
+ORDER BY l.job_name
 `
 
 type ListLeasesRow struct {
-	JobName    string
-	Holder     string
-	Token      int64
-	AcquiredAt time.Time
-	RenewedAt  time.Time
-	ExpiresAt  time.Time
-	TimeLeft   float64
+	LeaderLease LeaderLease
+	TimeLeft    float64
 }
 
-// ListLeases reads every lease, by job name. TimeLeft is in seconds by the database clock; zero or less means that nobody leads the
-// job.
+// ListLeases reads every lease, by job name. TimeLeft is in seconds by the database clock; zero or
+// less means that nobody leads the job.
 func (q *Queries) ListLeases(ctx context.Context) ([]ListLeasesRow, error) {
 	rows, err := q.db.QueryContext(ctx, listLeases)
 	if err != nil {
@@ -277,12 +268,12 @@ func (q *Queries) ListLeases(ctx context.Context) ([]ListLeasesRow, error) {
 	for rows.Next() {
 		var i ListLeasesRow
 		if err := rows.Scan(
-			&i.JobName,
-			&i.Holder,
-			&i.Token,
-			&i.AcquiredAt,
-			&i.RenewedAt,
-			&i.ExpiresAt,
+			&i.LeaderLease.JobName,
+			&i.LeaderLease.Holder,
+			&i.LeaderLease.Token,
+			&i.LeaderLease.AcquiredAt,
+			&i.LeaderLease.RenewedAt,
+			&i.LeaderLease.ExpiresAt,
 			&i.TimeLeft,
 		); err != nil {
 			return nil, err
@@ -299,67 +290,62 @@ func (q *Queries) ListLeases(ctx context.Context) ([]ListLeasesRow, error) {
 }
 
 const lookLease = `-- name: LookLease :one
-SELECT job_name, holder, token, acquired_at, renewed_at, expires_at,
-       extract(epoch FROM expires_at - clock_timestamp())::float8 AS time_left
-FROM leader_lease
-WHERE job_name = $1
+SELECT l.job_name, l.holder, l.token, l.acquired_at, l.renewed_at, l.expires_at, extract(epoch FROM l.expires_at - clock_timestamp())::float8 AS time_left
+FROM leader_lease AS l
+WHERE l.job_name = $1
 `
 
 type LookLeaseRow struct {
-	JobName    string
-	Holder     string
-	Token      int64
-	AcquiredAt time.Time
-	RenewedAt  time.Time
-	ExpiresAt  time.Time
-	TimeLeft   float64
+	LeaderLease LeaderLease
+	TimeLeft    float64
 }
 
-// LookLease reads one job's lease: what a candidate asks that waits for this job alone. TimeLeft is in seconds by the database clock; zero or
-// less means that the lease is free. No row (sql.ErrNoRows) means that the job was never led: it is free too.
+// LookLease reads one job's lease: what a candidate asks that waits for this job alone. TimeLeft is
+// in seconds by the database clock; zero or less means that the lease is free. No row
+// (sql.ErrNoRows) means that the job was never led: it is free too.
 func (q *Queries) LookLease(ctx context.Context, jobName string) (LookLeaseRow, error) {
 	row := q.db.QueryRowContext(ctx, lookLease, jobName)
 	var i LookLeaseRow
 	err := row.Scan(
-		&i.JobName,
-		&i.Holder,
-		&i.Token,
-		&i.AcquiredAt,
-		&i.RenewedAt,
-		&i.ExpiresAt,
+		&i.LeaderLease.JobName,
+		&i.LeaderLease.Holder,
+		&i.LeaderLease.Token,
+		&i.LeaderLease.AcquiredAt,
+		&i.LeaderLease.RenewedAt,
+		&i.LeaderLease.ExpiresAt,
 		&i.TimeLeft,
 	)
 	return i, err
 }
 
 const lookLeases = `-- name: LookLeases :many
-SELECT l.job_name, l.holder, l.token, l.acquired_at, l.renewed_at, l.expires_at,
-       extract(epoch FROM l.expires_at - clock_timestamp())::float8 AS time_left
-FROM (SELECT jsonb_array_elements_text(($1::text)::jsonb) AS job_name) AS wanted
-CROSS JOIN LATERAL (
-    SELECT t.job_name, t.holder, t.token, t.acquired_at, t.renewed_at, t.expires_at
-    FROM leader_lease AS t
-    WHERE t.job_name = wanted.job_name
-    LIMIT 1
-) AS l
+SELECT l.job_name, l.holder, l.token, l.acquired_at, l.renewed_at, l.expires_at, extract(epoch FROM l.expires_at - clock_timestamp())::float8 AS time_left
+FROM leader_lease AS l
+WHERE (l).ctid = ANY (ARRAY(
+    SELECT found.place
+    FROM (
+        SELECT jsonb_array_elements_text(($1::text)::jsonb) AS job_name
+    ) AS wanted
+    CROSS JOIN LATERAL (
+        SELECT (t).ctid AS place
+        FROM leader_lease AS t
+        WHERE t.job_name = wanted.job_name
+        LIMIT 1
+    ) AS found
+))
 `
 
 type LookLeasesRow struct {
-	JobName    string
-	Holder     string
-	Token      int64
-	AcquiredAt time.Time
-	RenewedAt  time.Time
-	ExpiresAt  time.Time
-	TimeLeft   float64
+	LeaderLease LeaderLease
+	TimeLeft    float64
 }
 
-// LookLeases reads the leases of the jobs in a JSON array of names, in one statement: what a process asks that waits for several. TimeLeft is
-// in seconds by the database clock; zero or less means that the lease is free. A job without a row was never led: it is
-// free too.
+// LookLeases reads the leases of the jobs in a JSON array of names, in one statement: what a
+// process asks that waits for several. TimeLeft is in seconds by the database clock; zero or less
+// means that the lease is free. A job without a row was never led: it is free too.
 //
-// LATERAL with LIMIT looks each name up by the index; the planner takes any JSON text for a hundred names and would scan
-// the table for one.
+// LATERAL with LIMIT looks each name up by the index, and the rows are then read by their places.
+// The planner takes any JSON text for a hundred names; a join would scan the table for one.
 func (q *Queries) LookLeases(ctx context.Context, jobNames string) ([]LookLeasesRow, error) {
 	rows, err := q.db.QueryContext(ctx, lookLeases, jobNames)
 	if err != nil {
@@ -370,12 +356,12 @@ func (q *Queries) LookLeases(ctx context.Context, jobNames string) ([]LookLeases
 	for rows.Next() {
 		var i LookLeasesRow
 		if err := rows.Scan(
-			&i.JobName,
-			&i.Holder,
-			&i.Token,
-			&i.AcquiredAt,
-			&i.RenewedAt,
-			&i.ExpiresAt,
+			&i.LeaderLease.JobName,
+			&i.LeaderLease.Holder,
+			&i.LeaderLease.Token,
+			&i.LeaderLease.AcquiredAt,
+			&i.LeaderLease.RenewedAt,
+			&i.LeaderLease.ExpiresAt,
 			&i.TimeLeft,
 		); err != nil {
 			return nil, err
@@ -411,9 +397,10 @@ type ReleaseLeaseParams struct {
 	Token   int64
 }
 
-// ReleaseLease ends the lease of exactly this job, holder and token now, and returns how many rows it changed. 0 means that it was over
-// already; a successor's lease is never touched. It notifies the channel leader_lease with the job's name, so that whoever waits need not
-// wait for its next look.
+// ReleaseLease ends the lease of exactly this job, holder and token now, and returns how many rows
+// it changed. 0 means that it was over already; a successor's lease is never touched. It notifies
+// the channel leader_lease with the job's name, so that whoever waits need not wait for its next
+// look.
 func (q *Queries) ReleaseLease(ctx context.Context, arg ReleaseLeaseParams) (int64, error) {
 	row := q.db.QueryRowContext(ctx, releaseLease, arg.JobName, arg.Holder, arg.Token)
 	var released int64
@@ -438,9 +425,10 @@ type RenewLeaseParams struct {
 	Token      int64
 }
 
-// RenewLease extends the live lease of exactly this job, holder and token to TTL seconds from some moment of the call, and returns how
-// many rows it changed: count the TTL from before the call. 0 means that the term is over: taken over, expired or released. It never
-// creates or takes back a lease.
+// RenewLease extends the live lease of exactly this job, holder and token to TTL seconds from some
+// moment of the call, and returns how many rows it changed: count the TTL from before the call. 0
+// means that the term is over: taken over, expired or released. It never creates or takes back a
+// lease.
 func (q *Queries) RenewLease(ctx context.Context, arg RenewLeaseParams) (int64, error) {
 	result, err := q.db.ExecContext(ctx, renewLease,
 		arg.TTLSeconds,
@@ -510,16 +498,19 @@ type RenewLeasesRow struct {
 	Renewed bool
 }
 
-// RenewLeases does the same for many terms of one holder in one statement. Terms is a JSON array of objects with job_name and
-// token. It answers with one row for every term that is not over; Renewed is false where somebody has locked the row: that
-// term must be asked for again. No row for a term means that it is over.
+// RenewLeases does the same for many terms of one holder in one statement. Terms is a JSON array of
+// objects with job_name and token. It answers with one row for every term that is not over; Renewed
+// is false where somebody has locked the row: that term must be asked for again. No row for a term
+// means that it is over.
 //
-// Locked rows are skipped, so that one lock in a psql session costs at most one term, not all of the process. They are looked up
-// only if there are any. A row that changes at this very moment counts as locked too.
+// Locked rows are skipped, so that one lock in a psql session costs at most one term, not all of
+// the process. They are looked up only if there are any. A row that changes at this very moment
+// counts as locked too.
 //
-// LATERAL with LIMIT looks each term up by the index, and the rows are then found by an array of their places: there is nothing to
-// join, and whatever the planner expects of a JSON text, or of a table whose statistics are old, it can't make this quadratic. Nor
-// NOT IN, which is hashed. (sqlc knows no system columns, hence (l).ctid.)
+// LATERAL with LIMIT looks each term up by the index, and the rows are then found by an array of
+// their places: there is nothing to join, and whatever the planner expects of a JSON text, or of a
+// table whose statistics are old, it can't make this quadratic. Nor NOT IN, which is hashed. (sqlc
+// knows no system columns, hence (l).ctid.)
 func (q *Queries) RenewLeases(ctx context.Context, arg RenewLeasesParams) ([]RenewLeasesRow, error) {
 	rows, err := q.db.QueryContext(ctx, renewLeases, arg.Terms, arg.Holder, arg.TTLSeconds)
 	if err != nil {

@@ -33,13 +33,13 @@ type LeaderSlot struct {
 	Slot time.Time
 	// running; done; failed: the work returned an error; abandoned: its term ended before it did; missed: nobody could run it in time; requested: to be run again, on request.
 	State string
-	// How often it was started, 0 if it was missed. A greater number than 1 is a run again after a crash, or on request.
+	// How often it was started, 0 if never. A greater number than 1 is a run again after a crash, or on request.
 	Attempt int32
 	// Fencing token of the term that started it last, or recorded it as missed.
 	Token int64
 	// The process that started it last, or recorded it as missed.
 	Holder string
-	// When its last attempt began, by the database clock; null if it was missed.
+	// When its last attempt began, by the database clock; null if it was never started.
 	StartedAt sql.NullTime
 	// When its state became final, by the database clock; null while it is running.
 	FinishedAt sql.NullTime

@@ -6,115 +6,164 @@ package db
 
 import (
 	"context"
-	"time"
 )
 
 type Querier interface {
-	// AbandonSlots marks the job's slots that older terms left running as abandoned, and returns the slots that may be started
-	// again, oldest first: those requested, and since the given one those abandoned, and with repeat_failed those that failed, with fewer
-	// than max_attempts. It writes nothing unless the caller's term is live.
-	AbandonSlots(ctx context.Context, arg AbandonSlotsParams) ([]time.Time, error)
-	// AcquireLease takes the job's lease for holder if it is free (never held, expired or released), in one statement, and
-	// answers in any case with the lease as it now is. Acquired says whether holder has it.
+	// AbandonSlots marks the job's slots that older terms left running as abandoned, and returns the
+	// slots that may be started again, oldest first, with the attempts that they have had: those
+	// requested, and since the given one those abandoned under older terms, and with repeat_failed
+	// those that failed, with fewer than max_attempts. It writes nothing unless the caller's term is
+	// live.
 	//
-	// It reads first: where another holder's lease is live it writes nothing, locks nothing and waits for nothing, and
-	// TimeLeft tells when to try again. A row that somebody has locked (an open guard, a rival at work) counts as not free.
+	// Late or doubled it does no harm: what an older term left running stays abandoned, or has been
+	// started since under a token that is not older.
+	AbandonSlots(ctx context.Context, arg AbandonSlotsParams) ([]AbandonSlotsRow, error)
+	// AcquireLease takes the job's lease for holder if it is free (never held, expired or released), in
+	// one statement, and answers in any case with the lease as it now is. Acquired says whether holder
+	// has it.
 	//
-	// Asking again after a lost reply is safe. A live lease that holder has already, under a token greater than known_token, is
-	// extended and keeps its token; one whose token is known_token or less belongs to a term that holder has given up,
-	// and is taken over under a new token. Pass 0 for a holder that had no term yet.
+	// It reads first: where another holder's lease is live it writes nothing, locks nothing and waits
+	// for nothing, and TimeLeft tells when to try again. A row that somebody has locked (an open guard,
+	// a rival at work) counts as not free.
 	//
-	// A takeover notifies the channel leader_lease with the job's name, for those who wait and those who watch; nothing depends on it.
+	// Asking again after a lost reply is safe. A live lease that holder has already, under a token
+	// greater than known_token, is extended and keeps its token; one whose token is known_token or less
+	// belongs to a term that holder has given up, and is taken over under a new token. Pass 0 for a
+	// holder that had no term yet.
 	//
-	// TTL is in seconds and may have a fraction. No row (sql.ErrNoRows) means that a rival created the row while this
-	// statement ran, and holder's own name on a lease that is not acquired means that the statement had to wait for longer than the TTL: ask
-	// again.
+	// A takeover notifies the channel leader_lease with the job's name, for those who wait and those
+	// who watch; nothing depends on it.
+	//
+	// TTL is in seconds and may have a fraction. No row (sql.ErrNoRows) means that a rival created the
+	// row while this statement ran, and holder's own name on a lease that is not acquired means that
+	// the statement had to wait for longer than the TTL: ask again.
 	AcquireLease(ctx context.Context, arg AcquireLeaseParams) (AcquireLeaseRow, error)
-	// ClaimSlot starts a slot of a job under the caller's term, if the term is live, the slot's time has come by the database clock, and the
-	// slot is not decided. Claimed says whether the caller is to run it; the other columns describe the slot as it now is.
+	// ClaimSlot starts the next attempt of a slot under the caller's term: attempt last_attempt + 1, if
+	// the slot has had exactly last_attempt. Pass 0 for a slot that is not known to be on record.
+	// Claimed says whether the caller is to run it; the other columns describe the slot as it now is.
 	//
-	// A slot that was not started, was abandoned, or is left running by an older term may be started while it has had fewer than
-	// max_attempts; so may one that failed, if repeat_failed. One that somebody requested may be started in any case. Asking again after a lost answer is safe: a slot that runs under the
-	// caller's own token is claimed already.
+	// The term must be live, the slot's time must have come by the database clock, and the slot must
+	// not be decided. A slot that was not started, was abandoned, or is left running by an older term
+	// may be started while it has had fewer than max_attempts; so may one that failed, if
+	// repeat_failed. One that somebody requested may be started in any case. A term does not start a
+	// slot again that was abandoned under it: it was cut off there, or given back.
 	//
-	// No row (sql.ErrNoRows) means that the slot has no row and was not started: its time has not come, or the term is over.
+	// No row (sql.ErrNoRows) means that the slot has no row and was not started: its time has not come,
+	// or the term is over.
+	//
+	// Asking again after a lost answer is safe: the attempt that runs under the caller's own token is
+	// claimed already. Late or doubled it does no harm: the slot has had more attempts by then. Only a
+	// row that was deleted forgets that, so delete none that was decided within the last minute.
 	ClaimSlot(ctx context.Context, arg ClaimSlotParams) (ClaimSlotRow, error)
-	// DismissLease takes the job's live lease away from its holder, in the name of whoever asks, and returns the lease as it was. The holder's next
-	// renewal matches no row. Nobody else can have the lease before it would have expired: until then the old holder may believe in its
-	// term; so dismissed_by must be no candidate's holder, which could take the lease for its own. No row (sql.ErrNoRows) means
-	// that nobody leads the job. It waits for guarded transactions.
-	DismissLease(ctx context.Context, arg DismissLeaseParams) (DismissLeaseRow, error)
-	// FinishSlot decides a running slot under exactly the term that started it, and returns its attempt. No row (sql.ErrNoRows) means that
-	// it is not running under this term any more: it was finished already, or a successor has taken it over.
-	FinishSlot(ctx context.Context, arg FinishSlotParams) (int32, error)
-	// FreeLease ends a lease that only a wrong clock keeps alive, and returns how many rows it changed: the database's clock was set back behind
-	// the renewal at renewed_at, so the time that the lease has left says nothing. It is for a caller that has seen this renewed_at unchanged, by a
-	// clock of its own, for longer than the lease was granted for, which is from renewed_at to expires_at. 0 means that the lease was
-	// renewed, taken over or freed since, or that somebody has locked its row.
-	FreeLease(ctx context.Context, arg FreeLeaseParams) (int64, error)
-	// GuardLease, called in a transaction, holds off every successor until that transaction ends; the holder's renewals pass. No row
-	// (sql.ErrNoRows) means that the term is over: roll back. Under REPEATABLE READ and SERIALIZABLE a takeover that the transaction's
-	// snapshot does not show gives SQLSTATE 40001 instead.
+	// DismissLease takes the job's live lease with exactly this token away from its holder, in the name
+	// of whoever asks, and returns how many rows it changed. The holder's next renewal matches no row.
+	// Nobody else can have the lease before it would have expired: until then the old holder may
+	// believe in its term. So dismissed_by must be no candidate's holder, which could take the lease
+	// for its own. 0 means that the lease has expired, or has another token: look again. It waits for
+	// guarded transactions.
 	//
-	// It asks whether anybody has taken the lease since, not whether the lease has expired: until somebody takes it nobody can be
-	// overtaken, and then nobody can take it before the transaction ends.
+	// Late or doubled it does no harm: the token is another one by then.
+	DismissLease(ctx context.Context, arg DismissLeaseParams) (int64, error)
+	// FinishSlot decides the attempt of a slot that runs under exactly this term, and returns how many
+	// rows it changed. 0 means that this attempt is not running any more: it was finished already, or a
+	// successor has taken the slot over. State is done, failed or abandoned.
+	//
+	// Late or doubled it does no harm: an attempt is decided once, and the next one has another number.
+	FinishSlot(ctx context.Context, arg FinishSlotParams) (int64, error)
+	// FreeLease ends a lease that only a wrong clock keeps alive, and returns how many rows it changed:
+	// the database's clock was set back behind the renewal at renewed_at, so the time that the lease
+	// has left says nothing. It is for a caller that has seen this renewed_at unchanged, by a clock of
+	// its own, for longer than the lease was granted for, which is from renewed_at to expires_at. 0
+	// means that the lease was renewed, taken over or freed since, or that somebody has locked its row.
+	FreeLease(ctx context.Context, arg FreeLeaseParams) (int64, error)
+	// GiveBackSlot undoes a claim whose work was never begun, and returns how many rows it changed. The
+	// slot is abandoned, and the attempt does not count. 0 means that the attempt was not claimed, or
+	// is not running any more.
+	//
+	// Late or doubled it does no harm: this term does not claim the slot again, and another one has
+	// another token.
+	GiveBackSlot(ctx context.Context, arg GiveBackSlotParams) (int64, error)
+	// GuardLease, called in a transaction, holds off every successor until that transaction ends; the
+	// holder's renewals pass. No row (sql.ErrNoRows) means that the term is over: roll back. Under
+	// REPEATABLE READ and SERIALIZABLE a takeover that the transaction's snapshot does not show gives
+	// SQLSTATE 40001 instead.
+	//
+	// It asks whether anybody has taken the lease since, not whether the lease has expired: until
+	// somebody takes it nobody can be overtaken, and then nobody can take it before the transaction
+	// ends.
 	GuardLease(ctx context.Context, arg GuardLeaseParams) (int64, error)
-	// LeaseToken returns the fencing token of the job's current or last term. It grows with every takeover. No row
-	// (sql.ErrNoRows) means that the job was never led.
+	// LeaseToken returns the fencing token of the job's current or last term. It grows with every
+	// takeover. No row (sql.ErrNoRows) means that the job was never led.
 	LeaseToken(ctx context.Context, jobName string) (int64, error)
-	// ListLeases reads every lease, by job name. TimeLeft is in seconds by the database clock; zero or less means that nobody leads the
-	// job.
+	// ListLeases reads every lease, by job name. TimeLeft is in seconds by the database clock; zero or
+	// less means that nobody leads the job.
 	ListLeases(ctx context.Context) ([]ListLeasesRow, error)
 	// ListSlots returns a job's newest slots, newest first.
 	ListSlots(ctx context.Context, arg ListSlotsParams) ([]LeaderSlot, error)
-	// LookLease reads one job's lease: what a candidate asks that waits for this job alone. TimeLeft is in seconds by the database clock; zero or
-	// less means that the lease is free. No row (sql.ErrNoRows) means that the job was never led: it is free too.
+	// LookLease reads one job's lease: what a candidate asks that waits for this job alone. TimeLeft is
+	// in seconds by the database clock; zero or less means that the lease is free. No row
+	// (sql.ErrNoRows) means that the job was never led: it is free too.
 	LookLease(ctx context.Context, jobName string) (LookLeaseRow, error)
-	// LookLeases reads the leases of the jobs in a JSON array of names, in one statement: what a process asks that waits for several. TimeLeft is
-	// in seconds by the database clock; zero or less means that the lease is free. A job without a row was never led: it is
-	// free too.
+	// LookLeases reads the leases of the jobs in a JSON array of names, in one statement: what a
+	// process asks that waits for several. TimeLeft is in seconds by the database clock; zero or less
+	// means that the lease is free. A job without a row was never led: it is free too.
 	//
-	// LATERAL with LIMIT looks each name up by the index; the planner takes any JSON text for a hundred names and would scan
-	// the table for one.
+	// LATERAL with LIMIT looks each name up by the index, and the rows are then read by their places.
+	// The planner takes any JSON text for a hundred names; a join would scan the table for one.
 	LookLeases(ctx context.Context, jobNames string) ([]LookLeasesRow, error)
-	// MissSlots records the slots in a JSON array of timestamps as missed under the caller's term, unless they have rows, and returns how
-	// many it recorded. It writes nothing unless the term is live.
+	// MissSlots records the slots in a JSON array of timestamps as missed under the caller's term,
+	// unless they have rows, and returns how many it recorded. It writes nothing unless the term is
+	// live.
+	//
+	// Late or doubled it does no harm: a slot that has a row by then is left as it is.
 	MissSlots(ctx context.Context, arg MissSlotsParams) (int64, error)
-	// PruneSlots deletes at most max_rows decided slots of the job that are older than keep_seconds, and returns how many it deleted. It never
-	// deletes a running or requested slot, nor the newest slot of the job that has come, which tells where the schedule stands.
-	// The clock is read in subqueries, once, so that the index finds the old slots, and no others are read.
+	// PruneSlots deletes at most max_rows slots of the job that came, and were decided, more than
+	// keep_seconds ago, and returns how many it deleted. It never deletes a running or requested slot,
+	// nor the newest slot of the job that has come, which tells where the schedule stands. Keep a
+	// minute at least: a late ClaimSlot would start a slot again that nobody remembers.
+	//
+	// The clock is read in subqueries, once, so that the index finds the old slots. Late or doubled it
+	// does no harm: what it deletes is old enough.
 	PruneSlots(ctx context.Context, arg PruneSlotsParams) (int64, error)
-	// ReadSlot returns the state of one slot and the database's time. Always one row: State is empty if nobody has started the slot, nor
-	// recorded it as missed.
+	// ReadSlot returns the state of one slot and the database's time. Always one row: State is empty if
+	// nobody has started the slot, nor recorded it as missed.
 	ReadSlot(ctx context.Context, arg ReadSlotParams) (ReadSlotRow, error)
-	// ReleaseLease ends the lease of exactly this job, holder and token now, and returns how many rows it changed. 0 means that it was over
-	// already; a successor's lease is never touched. It notifies the channel leader_lease with the job's name, so that whoever waits need not
-	// wait for its next look.
+	// ReleaseLease ends the lease of exactly this job, holder and token now, and returns how many rows
+	// it changed. 0 means that it was over already; a successor's lease is never touched. It notifies
+	// the channel leader_lease with the job's name, so that whoever waits need not wait for its next
+	// look.
 	ReleaseLease(ctx context.Context, arg ReleaseLeaseParams) (int64, error)
-	// RenewLease extends the live lease of exactly this job, holder and token to TTL seconds from some moment of the call, and returns how
-	// many rows it changed: count the TTL from before the call. 0 means that the term is over: taken over, expired or released. It never
-	// creates or takes back a lease.
+	// RenewLease extends the live lease of exactly this job, holder and token to TTL seconds from some
+	// moment of the call, and returns how many rows it changed: count the TTL from before the call. 0
+	// means that the term is over: taken over, expired or released. It never creates or takes back a
+	// lease.
 	RenewLease(ctx context.Context, arg RenewLeaseParams) (int64, error)
-	// RenewLeases does the same for many terms of one holder in one statement. Terms is a JSON array of objects with job_name and
-	// token. It answers with one row for every term that is not over; Renewed is false where somebody has locked the row: that
-	// term must be asked for again. No row for a term means that it is over.
+	// RenewLeases does the same for many terms of one holder in one statement. Terms is a JSON array of
+	// objects with job_name and token. It answers with one row for every term that is not over; Renewed
+	// is false where somebody has locked the row: that term must be asked for again. No row for a term
+	// means that it is over.
 	//
-	// Locked rows are skipped, so that one lock in a psql session costs at most one term, not all of the process. They are looked up
-	// only if there are any. A row that changes at this very moment counts as locked too.
+	// Locked rows are skipped, so that one lock in a psql session costs at most one term, not all of
+	// the process. They are looked up only if there are any. A row that changes at this very moment
+	// counts as locked too.
 	//
-	// LATERAL with LIMIT looks each term up by the index, and the rows are then found by an array of their places: there is nothing to
-	// join, and whatever the planner expects of a JSON text, or of a table whose statistics are old, it can't make this quadratic. Nor
-	// NOT IN, which is hashed. (sqlc knows no system columns, hence (l).ctid.)
+	// LATERAL with LIMIT looks each term up by the index, and the rows are then found by an array of
+	// their places: there is nothing to join, and whatever the planner expects of a JSON text, or of a
+	// table whose statistics are old, it can't make this quadratic. Nor NOT IN, which is hashed. (sqlc
+	// knows no system columns, hence (l).ctid.)
 	RenewLeases(ctx context.Context, arg RenewLeasesParams) ([]RenewLeasesRow, error)
-	// RequestSlot marks a decided slot to be started again by whoever leads the job next, or runs that slot, and returns 1. 0 means that the slot
-	// has no row or is running.
-	RequestSlot(ctx context.Context, arg RequestSlotParams) (int64, error)
-	// SurveySlots tells where a job stands: the database's time, the newest slot up to then that has a row, whether a slot is
-	// requested, and when the job's current or last term began and was last renewed. These times are 1970-01-01 00:00:00 UTC if
-	// there are none. Always one row.
+	// RequestSlot marks a decided slot that has had exactly this many attempts to be started again, by
+	// whoever leads the job next or runs that slot, and returns how many rows it changed. 0 means that
+	// the slot has no row, is running, or has been started since.
 	//
-	// Later slots have rows if the database's clock was ahead for a while; they must not hold the schedule up. The clock is read
-	// in a subquery, once, so that the index finds the slot.
+	// Late or doubled it does no harm: once the requested run has begun, the attempt is another one.
+	RequestSlot(ctx context.Context, arg RequestSlotParams) (int64, error)
+	// SurveySlots tells where a job stands: the database's time, the newest slot up to then that has a
+	// row, whether a slot is requested, and when the job's current or last term began and was last
+	// renewed. These times are 1970-01-01 00:00:00 UTC if there are none. Always one row.
+	//
+	// Later slots have rows if the database's clock was ahead for a while; they must not hold the
+	// schedule up. The clock is read in a subquery, once, so that the index finds the slot.
 	SurveySlots(ctx context.Context, jobName string) (SurveySlotsRow, error)
 }
 

@@ -15,8 +15,8 @@ WITH term AS (
     SELECT l.job_name, l.token
     FROM leader_lease AS l
     WHERE l.job_name = $1
-      AND l.holder = $5
-      AND l.token = $6
+      AND l.holder = $6
+      AND l.token = $2
       AND l.expires_at > clock_timestamp()
     FOR KEY SHARE
 ),
@@ -29,51 +29,63 @@ abandoned AS (
     WHERE s.job_name = t.job_name
       AND s.state = 'running'
       AND s.token < t.token
-    RETURNING s.slot, s.attempt
+    RETURNING s.slot
 )
-SELECT s.slot
+SELECT s.slot, s.attempt
 FROM leader_slot AS s
 LEFT JOIN abandoned AS a ON a.slot = s.slot
 WHERE s.job_name = $1
   AND (s.state = 'requested'
-       OR ((s.state = 'abandoned' OR a.slot IS NOT NULL OR (s.state = 'failed' AND $2::boolean))
-           AND s.attempt < $3::integer
-           AND s.slot >= $4))
+       OR ((a.slot IS NOT NULL
+            OR (s.state = 'abandoned' AND s.token < $2)
+            OR (s.state = 'failed' AND $3::boolean))
+           AND s.attempt < $4::integer
+           AND s.slot >= $5))
 ORDER BY s.slot
 `
 
 type AbandonSlotsParams struct {
 	JobName      string
+	Token        int64
 	RepeatFailed bool
 	MaxAttempts  int32
 	Since        time.Time
 	Holder       string
-	Token        int64
 }
 
-// AbandonSlots marks the job's slots that older terms left running as abandoned, and returns the slots that may be started
-// again, oldest first: those requested, and since the given one those abandoned, and with repeat_failed those that failed, with fewer
-// than max_attempts. It writes nothing unless the caller's term is live.
-func (q *Queries) AbandonSlots(ctx context.Context, arg AbandonSlotsParams) ([]time.Time, error) {
+type AbandonSlotsRow struct {
+	Slot    time.Time
+	Attempt int32
+}
+
+// AbandonSlots marks the job's slots that older terms left running as abandoned, and returns the
+// slots that may be started again, oldest first, with the attempts that they have had: those
+// requested, and since the given one those abandoned under older terms, and with repeat_failed
+// those that failed, with fewer than max_attempts. It writes nothing unless the caller's term is
+// live.
+//
+// Late or doubled it does no harm: what an older term left running stays abandoned, or has been
+// started since under a token that is not older.
+func (q *Queries) AbandonSlots(ctx context.Context, arg AbandonSlotsParams) ([]AbandonSlotsRow, error) {
 	rows, err := q.db.QueryContext(ctx, abandonSlots,
 		arg.JobName,
+		arg.Token,
 		arg.RepeatFailed,
 		arg.MaxAttempts,
 		arg.Since,
 		arg.Holder,
-		arg.Token,
 	)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []time.Time
+	var items []AbandonSlotsRow
 	for rows.Next() {
-		var slot time.Time
-		if err := rows.Scan(&slot); err != nil {
+		var i AbandonSlotsRow
+		if err := rows.Scan(&i.Slot, &i.Attempt); err != nil {
 			return nil, err
 		}
-		items = append(items, slot)
+		items = append(items, i)
 	}
 	if err := rows.Close(); err != nil {
 		return nil, err
@@ -96,29 +108,34 @@ WITH term AS (
 ),
 claimed AS (
     INSERT INTO leader_slot AS s (job_name, slot, state, attempt, token, holder, started_at)
-    SELECT t.job_name, $4, 'running', 1, $3, $2, clock_timestamp()
+    SELECT t.job_name, $4, 'running', $5::integer + 1,
+           $3, $2, clock_timestamp()
     FROM term AS t
     WHERE $4::timestamptz <= clock_timestamp()
     ON CONFLICT (job_name, slot) DO UPDATE
     SET state       = 'running',
-        attempt     = CASE WHEN s.state = 'running' AND s.token = excluded.token THEN s.attempt ELSE s.attempt + 1 END,
+        attempt     = excluded.attempt,
         token       = excluded.token,
         holder      = excluded.holder,
-        started_at  = CASE WHEN s.state = 'running' AND s.token = excluded.token THEN s.started_at ELSE excluded.started_at END,
+        started_at  = CASE
+                          WHEN s.attempt = excluded.attempt THEN s.started_at
+                          ELSE excluded.started_at
+                      END,
         finished_at = NULL,
         error       = ''
-    WHERE (s.state = 'running' AND s.token = excluded.token)
-       OR s.state = 'requested'
-       OR (s.attempt < $5::integer
-           AND (s.state = 'abandoned'
-                OR (s.state = 'running' AND s.token < excluded.token)
-                OR (s.state = 'failed' AND $6::boolean)))
-    RETURNING s.job_name, s.slot, s.state, s.attempt, s.token, s.holder, s.started_at, s.finished_at, s.error
+    WHERE (s.attempt = excluded.attempt AND s.state = 'running' AND s.token = excluded.token)
+       OR (s.attempt = excluded.attempt - 1
+           AND (s.state = 'requested'
+                OR (s.attempt < $6::integer
+                    AND ((s.state = 'abandoned' AND s.token < excluded.token)
+                         OR (s.state = 'running' AND s.token < excluded.token)
+                         OR (s.state = 'failed' AND $7::boolean)))))
+    RETURNING s.state, s.attempt, s.token
 ),
 answer AS (
-    SELECT true AS claimed, c.job_name, c.slot, c.state, c.attempt, c.token, c.holder, c.started_at, c.finished_at, c.error FROM claimed AS c
+    SELECT true AS claimed, c.state, c.attempt, c.token FROM claimed AS c
     UNION ALL
-    SELECT false AS claimed, s.job_name, s.slot, s.state, s.attempt, s.token, s.holder, s.started_at, s.finished_at, s.error
+    SELECT false AS claimed, s.state, s.attempt, s.token
     FROM leader_slot AS s
     WHERE s.job_name = $1
       AND s.slot = $4
@@ -127,9 +144,7 @@ answer AS (
 SELECT a.claimed::boolean AS claimed,
        a.state::text AS state,
        a.attempt::integer AS attempt,
-       a.token::bigint AS token,
-       a.holder::text AS holder,
-       a.error::text AS error
+       a.token::bigint AS token
 FROM answer AS a
 `
 
@@ -138,6 +153,7 @@ type ClaimSlotParams struct {
 	Holder       string
 	Token        int64
 	Slot         time.Time
+	LastAttempt  int32
 	MaxAttempts  int32
 	RepeatFailed bool
 }
@@ -147,24 +163,31 @@ type ClaimSlotRow struct {
 	State   string
 	Attempt int32
 	Token   int64
-	Holder  string
-	Error   string
 }
 
-// ClaimSlot starts a slot of a job under the caller's term, if the term is live, the slot's time has come by the database clock, and the
-// slot is not decided. Claimed says whether the caller is to run it; the other columns describe the slot as it now is.
+// ClaimSlot starts the next attempt of a slot under the caller's term: attempt last_attempt + 1, if
+// the slot has had exactly last_attempt. Pass 0 for a slot that is not known to be on record.
+// Claimed says whether the caller is to run it; the other columns describe the slot as it now is.
 //
-// A slot that was not started, was abandoned, or is left running by an older term may be started while it has had fewer than
-// max_attempts; so may one that failed, if repeat_failed. One that somebody requested may be started in any case. Asking again after a lost answer is safe: a slot that runs under the
-// caller's own token is claimed already.
+// The term must be live, the slot's time must have come by the database clock, and the slot must
+// not be decided. A slot that was not started, was abandoned, or is left running by an older term
+// may be started while it has had fewer than max_attempts; so may one that failed, if
+// repeat_failed. One that somebody requested may be started in any case. A term does not start a
+// slot again that was abandoned under it: it was cut off there, or given back.
 //
-// No row (sql.ErrNoRows) means that the slot has no row and was not started: its time has not come, or the term is over.
+// No row (sql.ErrNoRows) means that the slot has no row and was not started: its time has not come,
+// or the term is over.
+//
+// Asking again after a lost answer is safe: the attempt that runs under the caller's own token is
+// claimed already. Late or doubled it does no harm: the slot has had more attempts by then. Only a
+// row that was deleted forgets that, so delete none that was decided within the last minute.
 func (q *Queries) ClaimSlot(ctx context.Context, arg ClaimSlotParams) (ClaimSlotRow, error) {
 	row := q.db.QueryRowContext(ctx, claimSlot,
 		arg.JobName,
 		arg.Holder,
 		arg.Token,
 		arg.Slot,
+		arg.LastAttempt,
 		arg.MaxAttempts,
 		arg.RepeatFailed,
 	)
@@ -174,13 +197,11 @@ func (q *Queries) ClaimSlot(ctx context.Context, arg ClaimSlotParams) (ClaimSlot
 		&i.State,
 		&i.Attempt,
 		&i.Token,
-		&i.Holder,
-		&i.Error,
 	)
 	return i, err
 }
 
-const finishSlot = `-- name: FinishSlot :one
+const finishSlot = `-- name: FinishSlot :execrows
 UPDATE leader_slot
 SET state       = $1,
     finished_at = clock_timestamp(),
@@ -189,8 +210,8 @@ WHERE job_name = $3
   AND slot = $4
   AND holder = $5
   AND token = $6
+  AND attempt = $7
   AND state = 'running'
-RETURNING attempt
 `
 
 type FinishSlotParams struct {
@@ -200,22 +221,73 @@ type FinishSlotParams struct {
 	Slot    time.Time
 	Holder  string
 	Token   int64
+	Attempt int32
 }
 
-// FinishSlot decides a running slot under exactly the term that started it, and returns its attempt. No row (sql.ErrNoRows) means that
-// it is not running under this term any more: it was finished already, or a successor has taken it over.
-func (q *Queries) FinishSlot(ctx context.Context, arg FinishSlotParams) (int32, error) {
-	row := q.db.QueryRowContext(ctx, finishSlot,
+// FinishSlot decides the attempt of a slot that runs under exactly this term, and returns how many
+// rows it changed. 0 means that this attempt is not running any more: it was finished already, or a
+// successor has taken the slot over. State is done, failed or abandoned.
+//
+// Late or doubled it does no harm: an attempt is decided once, and the next one has another number.
+func (q *Queries) FinishSlot(ctx context.Context, arg FinishSlotParams) (int64, error) {
+	result, err := q.db.ExecContext(ctx, finishSlot,
 		arg.State,
 		arg.Error,
 		arg.JobName,
 		arg.Slot,
 		arg.Holder,
 		arg.Token,
+		arg.Attempt,
 	)
-	var attempt int32
-	err := row.Scan(&attempt)
-	return attempt, err
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
+}
+
+const giveBackSlot = `-- name: GiveBackSlot :execrows
+UPDATE leader_slot
+SET state       = 'abandoned',
+    attempt     = attempt - 1,
+    started_at  = NULL,
+    finished_at = clock_timestamp(),
+    error       = $1
+WHERE job_name = $2
+  AND slot = $3
+  AND holder = $4
+  AND token = $5
+  AND attempt = $6
+  AND state = 'running'
+`
+
+type GiveBackSlotParams struct {
+	Error   string
+	JobName string
+	Slot    time.Time
+	Holder  string
+	Token   int64
+	Attempt int32
+}
+
+// GiveBackSlot undoes a claim whose work was never begun, and returns how many rows it changed. The
+// slot is abandoned, and the attempt does not count. 0 means that the attempt was not claimed, or
+// is not running any more.
+//
+// Late or doubled it does no harm: this term does not claim the slot again, and another one has
+// another token.
+func (q *Queries) GiveBackSlot(ctx context.Context, arg GiveBackSlotParams) (int64, error) {
+	result, err := q.db.ExecContext(ctx, giveBackSlot,
+		arg.Error,
+		arg.JobName,
+		arg.Slot,
+		arg.Holder,
+		arg.Token,
+		arg.Attempt,
+	)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
 }
 
 const listSlots = `-- name: ListSlots :many
@@ -276,9 +348,12 @@ WITH term AS (
     FOR KEY SHARE
 )
 INSERT INTO leader_slot (job_name, slot, state, attempt, token, holder, finished_at, error)
-SELECT t.job_name, w.slot::timestamptz, 'missed', 0, $1, $2, clock_timestamp(), $3
+SELECT t.job_name, w.slot::timestamptz, 'missed', 0, $1, $2,
+       clock_timestamp(), $3
 FROM term AS t
-CROSS JOIN (SELECT jsonb_array_elements_text(($4::text)::jsonb) AS slot) AS w
+CROSS JOIN (
+    SELECT jsonb_array_elements_text(($4::text)::jsonb) AS slot
+) AS w
 ON CONFLICT (job_name, slot) DO NOTHING
 `
 
@@ -290,8 +365,11 @@ type MissSlotsParams struct {
 	JobName string
 }
 
-// MissSlots records the slots in a JSON array of timestamps as missed under the caller's term, unless they have rows, and returns how
-// many it recorded. It writes nothing unless the term is live.
+// MissSlots records the slots in a JSON array of timestamps as missed under the caller's term,
+// unless they have rows, and returns how many it recorded. It writes nothing unless the term is
+// live.
+//
+// Late or doubled it does no harm: a slot that has a row by then is left as it is.
 func (q *Queries) MissSlots(ctx context.Context, arg MissSlotsParams) (int64, error) {
 	result, err := q.db.ExecContext(ctx, missSlots,
 		arg.Token,
@@ -314,9 +392,18 @@ WHERE s.job_name = $1
       FROM leader_slot AS o
       WHERE o.job_name = $1
         AND o.state NOT IN ('running', 'requested')
-        AND o.slot < (SELECT clock_timestamp() - make_interval(secs => $2::float8))
-        AND o.slot < (SELECT max(n.slot) FROM leader_slot AS n WHERE n.job_name = $1
-                        AND n.slot <= (SELECT clock_timestamp()))
+        AND o.slot < (
+            SELECT clock_timestamp() - make_interval(secs => $2::float8)
+        )
+        AND o.finished_at < (
+            SELECT clock_timestamp() - make_interval(secs => $2::float8)
+        )
+        AND o.slot < (
+            SELECT max(n.slot)
+            FROM leader_slot AS n
+            WHERE n.job_name = $1
+              AND n.slot <= (SELECT clock_timestamp())
+        )
       ORDER BY o.slot
       LIMIT $3
   )
@@ -329,9 +416,13 @@ type PruneSlotsParams struct {
 	MaxRows     int32
 }
 
-// PruneSlots deletes at most max_rows decided slots of the job that are older than keep_seconds, and returns how many it deleted. It never
-// deletes a running or requested slot, nor the newest slot of the job that has come, which tells where the schedule stands.
-// The clock is read in subqueries, once, so that the index finds the old slots, and no others are read.
+// PruneSlots deletes at most max_rows slots of the job that came, and were decided, more than
+// keep_seconds ago, and returns how many it deleted. It never deletes a running or requested slot,
+// nor the newest slot of the job that has come, which tells where the schedule stands. Keep a
+// minute at least: a late ClaimSlot would start a slot again that nobody remembers.
+//
+// The clock is read in subqueries, once, so that the index finds the old slots. Late or doubled it
+// does no harm: what it deletes is old enough.
 func (q *Queries) PruneSlots(ctx context.Context, arg PruneSlotsParams) (int64, error) {
 	result, err := q.db.ExecContext(ctx, pruneSlots, arg.JobName, arg.KeepSeconds, arg.MaxRows)
 	if err != nil {
@@ -362,8 +453,8 @@ type ReadSlotRow struct {
 	Token   int64
 }
 
-// ReadSlot returns the state of one slot and the database's time. Always one row: State is empty if nobody has started the slot, nor
-// recorded it as missed.
+// ReadSlot returns the state of one slot and the database's time. Always one row: State is empty if
+// nobody has started the slot, nor recorded it as missed.
 func (q *Queries) ReadSlot(ctx context.Context, arg ReadSlotParams) (ReadSlotRow, error) {
 	row := q.db.QueryRowContext(ctx, readSlot, arg.JobName, arg.Slot)
 	var i ReadSlotRow
@@ -383,6 +474,7 @@ SET state       = 'requested',
     error       = $1
 WHERE job_name = $2
   AND slot = $3
+  AND attempt = $4
   AND state <> 'running'
 `
 
@@ -390,12 +482,21 @@ type RequestSlotParams struct {
 	Error   string
 	JobName string
 	Slot    time.Time
+	Attempt int32
 }
 
-// RequestSlot marks a decided slot to be started again by whoever leads the job next, or runs that slot, and returns 1. 0 means that the slot
-// has no row or is running.
+// RequestSlot marks a decided slot that has had exactly this many attempts to be started again, by
+// whoever leads the job next or runs that slot, and returns how many rows it changed. 0 means that
+// the slot has no row, is running, or has been started since.
+//
+// Late or doubled it does no harm: once the requested run has begun, the attempt is another one.
 func (q *Queries) RequestSlot(ctx context.Context, arg RequestSlotParams) (int64, error) {
-	result, err := q.db.ExecContext(ctx, requestSlot, arg.Error, arg.JobName, arg.Slot)
+	result, err := q.db.ExecContext(ctx, requestSlot,
+		arg.Error,
+		arg.JobName,
+		arg.Slot,
+		arg.Attempt,
+	)
 	if err != nil {
 		return 0, err
 	}
@@ -404,11 +505,22 @@ func (q *Queries) RequestSlot(ctx context.Context, arg RequestSlotParams) (int64
 
 const surveySlots = `-- name: SurveySlots :one
 SELECT clock_timestamp()::timestamptz AS now,
-       coalesce((SELECT max(s.slot) FROM leader_slot AS s WHERE s.job_name = $1
-                   AND s.slot <= (SELECT clock_timestamp())), to_timestamp(0))::timestamptz AS newest,
-       EXISTS (SELECT FROM leader_slot AS s WHERE s.job_name = $1 AND s.state = 'requested') AS requested,
-       coalesce((SELECT l.acquired_at FROM leader_lease AS l WHERE l.job_name = $1), to_timestamp(0))::timestamptz AS acquired_at,
-       coalesce((SELECT l.renewed_at FROM leader_lease AS l WHERE l.job_name = $1), to_timestamp(0))::timestamptz AS renewed_at
+       coalesce((
+           SELECT max(s.slot)
+           FROM leader_slot AS s
+           WHERE s.job_name = $1 AND s.slot <= (SELECT clock_timestamp())
+       ), to_timestamp(0))::timestamptz AS newest,
+       EXISTS (
+           SELECT
+           FROM leader_slot AS s
+           WHERE s.job_name = $1 AND s.state = 'requested'
+       ) AS requested,
+       coalesce((
+           SELECT l.acquired_at FROM leader_lease AS l WHERE l.job_name = $1
+       ), to_timestamp(0))::timestamptz AS acquired_at,
+       coalesce((
+           SELECT l.renewed_at FROM leader_lease AS l WHERE l.job_name = $1
+       ), to_timestamp(0))::timestamptz AS renewed_at
 `
 
 type SurveySlotsRow struct {
@@ -419,12 +531,12 @@ type SurveySlotsRow struct {
 	RenewedAt  time.Time
 }
 
-// SurveySlots tells where a job stands: the database's time, the newest slot up to then that has a row, whether a slot is
-// requested, and when the job's current or last term began and was last renewed. These times are 1970-01-01 00:00:00 UTC if
-// there are none. Always one row.
+// SurveySlots tells where a job stands: the database's time, the newest slot up to then that has a
+// row, whether a slot is requested, and when the job's current or last term began and was last
+// renewed. These times are 1970-01-01 00:00:00 UTC if there are none. Always one row.
 //
-// Later slots have rows if the database's clock was ahead for a while; they must not hold the schedule up. The clock is read
-// in a subquery, once, so that the index finds the slot.
+// Later slots have rows if the database's clock was ahead for a while; they must not hold the
+// schedule up. The clock is read in a subquery, once, so that the index finds the slot.
 func (q *Queries) SurveySlots(ctx context.Context, jobName string) (SurveySlotsRow, error) {
 	row := q.db.QueryRowContext(ctx, surveySlots, jobName)
 	var i SurveySlotsRow

@@ -3,143 +3,126 @@ package leader
 import (
 	"context"
 	"fmt"
+
+	"github.com/pgleader/pgleader/internal/pgcall"
 )
 
-// campaign waits until this process leads the job, and returns the term with the seat, which the caller leaves. Before each claim it
-// asks wanted, if that is not nil, and again and again while somebody else leads; it gives up with wanted's error.
-func (e *Elector) campaign(ctx context.Context, job string, wanted func(context.Context) error) (*seat, *Term, error) {
+// Campaign waits until this process leads the job, and returns the new term. It returns earlier
+// when ctx ends, with its error, and on errors that are Permanent; it waits out every other failure
+// of the database.
+//
+// The term lives until it is lost or resigned; ctx bounds only the campaign. A term is returned to
+// one caller alone: while another caller in this process leads the job, Campaign waits for the end
+// of that term too.
+func (e *Elector) Campaign(ctx context.Context, job string) (*Term, error) {
+	st, term, err := e.campaign(ctx, job)
+	if err != nil {
+		return nil, err
+	}
+	e.seats.leave(st)
+	return term, nil
+}
+
+// campaign is Campaign. It returns the seat as well, which the caller leaves.
+func (e *Elector) campaign(ctx context.Context, job string) (*seat, *Term, error) {
 	if err := CheckJob(job); err != nil {
 		return nil, nil, err
 	}
-	c := candidacy{elector: e, job: job, wanted: wanted}
+	c := candidacy{elector: e, job: job}
 	defer c.end()
 	for {
-		if wanted != nil {
-			if err := wanted(ctx); err != nil {
-				return nil, nil, err
-			}
-		}
-		s, err := c.take(ctx)
+		st, term, err := c.attempt(ctx)
 		if err != nil {
 			return nil, nil, fmt.Errorf("leader: campaign for %q: %w", job, err)
 		}
-		c.woken = e.wakes()
-		term, lease, err := e.attempt(ctx, s, job)
 		if term != nil {
-			return s, term, nil
-		}
-		if err == nil {
-			err = c.lost(ctx, lease)
-		} else {
-			err = c.failed(ctx, err)
-		}
-		if err != nil {
-			return nil, nil, fmt.Errorf("leader: campaign for %q: %w", job, err)
+			return st, term, nil
 		}
 	}
 }
 
-// attempt claims the job, and leaves the seat unless it is elected, also if the user's OnEvent panics.
-func (e *Elector) attempt(ctx context.Context, s *seat, job string) (term *Term, lease Lease, err error) {
-	defer func() {
-		if term == nil {
-			e.leave(s)
-		}
-	}()
-	return e.claim(ctx, s, job)
-}
-
-func (e *Elector) wakes() uint64 {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.woken
-}
-
-// A candidacy is one call's wait for a job, from its first lost claim on.
+// A candidacy is one call's wait for a job.
 type candidacy struct {
 	elector *Elector
 	job     string
-	wanted  func(context.Context) error // or nil
-	waiter  *waiter
-	woken   uint64 // how often Wake had been called before the last claim
-	rival   int64  // the token of the term that was last reported as waited for
-	failing bool
+	waiter  *waiter // from the first lost claim on
+	rival   int64   // the token of the term that was last reported as waited for
+	failing bool    // since the last answer
 }
 
 func (c *candidacy) end() {
 	if c.waiter != nil {
-		c.elector.forget(c.waiter)
+		c.elector.lookout.forget(c.waiter)
 	}
 }
 
-// take waits for the job's seat.
-func (c *candidacy) take(ctx context.Context) (*seat, error) {
-	for {
-		turn, cancel := ctx, context.CancelFunc(func() {})
-		if c.wanted != nil {
-			turn, cancel = context.WithTimeout(ctx, c.elector.retryWait())
-		}
-		s, _, err := c.elector.take(turn, c.job, true)
-		cancel()
-		if err == nil || ctx.Err() != nil {
-			return s, err
-		}
-		if err := c.wanted(ctx); err != nil {
-			return nil, err
-		}
+// attempt waits for the seat and claims the job once. Without a term it returns when the lease
+// looks free again.
+func (c *candidacy) attempt(ctx context.Context) (*seat, *Term, error) {
+	e := c.elector
+	taken, err := e.seats.take(ctx, c.job, true)
+	if err != nil {
+		return nil, nil, err
 	}
-}
-
-// lost waits, after a claim that found the lease held, until the lease looks free.
-func (c *candidacy) lost(ctx context.Context, held Lease) error {
-	c.failing = false
-	c.report(held)
-	return c.wait(ctx, held)
-}
-
-// failed waits, after a claim that failed, until another look has succeeded.
-func (c *candidacy) failed(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
-	if hopeless(err) {
-		return err
+	st := taken.seat
+	wakes := e.lookout.wakesSoFar()
+	term, held, err := e.claimOrLeave(ctx, st, c.job)
+	switch {
+	case term != nil:
+		return st, term, nil
+	case err == nil:
+		c.failing = false
+		c.report(held)
+		return nil, nil, c.wait(ctx, held, wakes)
+	case ctx.Err() != nil:
+		return nil, nil, ctx.Err()
+	case pgcall.Permanent(err):
+		return nil, nil, err
 	}
 	if !c.failing {
-		c.elector.emit(Event{Kind: ClaimFailed, Job: c.job, Holder: c.elector.holder, Err: err})
+		e.emit(Event{Kind: EventClaimFailed, Job: c.job, Holder: e.holder, Err: err})
 	}
 	c.failing = true
-	return c.wait(ctx, Lease{})
+	return nil, nil, c.wait(ctx, Lease{}, wakes)
 }
 
-func (c *candidacy) wait(ctx context.Context, held Lease) error {
+// claimOrLeave is claim. It leaves the seat unless it is elected, also if the user's OnEvent
+// panics.
+func (e *Elector) claimOrLeave(
+	ctx context.Context, st *seat, job string,
+) (term *Term, held Lease, err error) {
+	defer func() {
+		if term == nil {
+			e.seats.leave(st)
+		}
+	}()
+	return e.claim(ctx, st, job)
+}
+
+// wait waits until the lease looks free. Held is the lease as the last claim found it, and the zero
+// Lease if that is not known.
+func (c *candidacy) wait(ctx context.Context, held Lease, wakes uint64) error {
 	e := c.elector
 	if c.waiter == nil {
-		c.waiter = e.await(c.job)
+		c.waiter = e.lookout.await(c.job)
 	}
-	e.expect(c.waiter, e.freeIn(held), c.woken)
+	e.lookout.expect(c.waiter, e.standstills.freeIn(held), wakes)
 	for {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case n := <-c.waiter.news:
-			if hopeless(n.err) {
-				return n.err
-			}
-			if n.err != nil {
+		case s := <-c.waiter.sightings:
+			switch {
+			case pgcall.Permanent(s.err):
+				return s.err
+			case s.err != nil:
 				continue
-			}
-			// A live lease of our own is one that was granted in an answer that got lost, or belongs to a term given up here:
-			// the next claim settles it.
-			if !n.lease.Live() || n.lease.Holder == e.holder || n.over {
+			case !s.lease.Live() || s.stale || s.lease.Holder == e.holder:
+				// A live lease of our own is one that was granted in an answer that got lost, or belongs to a
+				// term given up here: the next claim settles it.
 				return nil
 			}
-			c.report(n.lease)
-			if c.wanted != nil {
-				if err := c.wanted(ctx); err != nil {
-					return err
-				}
-			}
+			c.report(s.lease)
 		}
 	}
 }
@@ -148,6 +131,8 @@ func (c *candidacy) wait(ctx context.Context, held Lease) error {
 func (c *candidacy) report(held Lease) {
 	if held.Live() && held.Token != c.rival {
 		c.rival = held.Token
-		c.elector.emit(Event{Kind: Waiting, Job: c.job, Holder: held.Holder, Token: held.Token})
+		c.elector.emit(Event{
+			Kind: EventWaiting, Job: c.job, Holder: held.Holder, Token: held.Token, Left: held.Left,
+		})
 	}
 }

@@ -7,10 +7,11 @@ import (
 	"time"
 
 	"github.com/pgleader/pgleader/db"
+	"github.com/pgleader/pgleader/internal/pgcall"
 )
 
-// Lease is one row of the lease table, as data: who leads a job, or led it last. It says what the database knew when it was
-// asked, and grants nothing.
+// Lease is one row of the lease table, as data: who leads a job, or led it last. It says what the
+// database knew when it was asked, and grants nothing.
 type Lease struct {
 	Job        string
 	Holder     string    // "" if the job was never led
@@ -18,25 +19,28 @@ type Lease struct {
 	AcquiredAt time.Time // database time, like the other two
 	RenewedAt  time.Time
 	ExpiresAt  time.Time
-	Left       time.Duration // how long the lease had to live when the database answered; zero or less: it is free
+	Left       time.Duration // to live when the database answered; zero or less: it is free
 }
 
-// Live reports whether nobody else could have the lease when the database answered. Its holder leads the job, unless it was dismissed.
+// Live reports whether nobody else could have the lease when the database answered. Its holder
+// leads the job, unless it was dismissed.
 func (l Lease) Live() bool { return l.Left > 0 }
 
-// Dismissed reports whether Dismiss took the job away from the last leader. Holder is who did it; while the lease is live, nobody leads the job.
+// Dismissed reports whether Dismiss took the job away from the last leader. Holder is who did it;
+// while the lease is live, nobody leads the job.
 func (l Lease) Dismissed() bool { return strings.HasSuffix(l.Holder, dismissedSuffix) }
 
 // dismissedSuffix cannot end the name of an elector: that is a random part of another length.
 const dismissedSuffix = ":dismissed"
 
-// Leases returns every lease in the database, by job name, also those of jobs that nobody leads now.
+// Leases returns every lease in the database, by job name, also those of jobs that nobody leads
+// now.
 func (e *Elector) Leases(ctx context.Context) ([]Lease, error) {
-	leases, err := ask(ctx, e, func(ctx context.Context, q db.Querier) ([]Lease, error) {
+	leases, err := pgcall.Ask(ctx, e.calls, func(ctx context.Context, q db.Querier) ([]Lease, error) {
 		rows, err := q.ListLeases(ctx)
 		leases := make([]Lease, len(rows))
 		for i, row := range rows {
-			leases[i] = leaseOf(db.LookLeasesRow(row))
+			leases[i] = leaseOf(row.LeaderLease, row.TimeLeft)
 		}
 		return leases, err
 	})
@@ -46,7 +50,7 @@ func (e *Elector) Leases(ctx context.Context) ([]Lease, error) {
 	return leases, nil
 }
 
-func leaseOf(row db.LookLeasesRow) Lease {
+func leaseOf(row db.LeaderLease, timeLeft float64) Lease {
 	return Lease{
 		Job:        row.JobName,
 		Holder:     row.Holder,
@@ -54,11 +58,12 @@ func leaseOf(row db.LookLeasesRow) Lease {
 		AcquiredAt: row.AcquiredAt,
 		RenewedAt:  row.RenewedAt,
 		ExpiresAt:  row.ExpiresAt,
-		Left:       seconds(row.TimeLeft),
+		Left:       seconds(timeLeft),
 	}
 }
 
-// seconds converts what Postgres calls a number of seconds. time.Duration ends at 292 years, where it says so.
+// seconds converts what Postgres calls a number of seconds. time.Duration ends at 292 years, where
+// it says so.
 func seconds(s float64) time.Duration {
 	const limit = float64(1<<63 - 1)
 	ns := s * float64(time.Second)

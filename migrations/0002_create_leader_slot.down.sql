@@ -1,3 +1,4 @@
--- Forgets which slots were run: a worker that starts afterwards may run a slot of the recent past again.
+-- Forgets which slots were run: a worker that starts afterwards may run a slot of the recent past
+-- again.
 
 DROP TABLE leader_slot;

@@ -1,0 +1,65 @@
+package pgcall
+
+import (
+	"context"
+	"time"
+)
+
+// Ask is Call within the caller's limit and through its gate: for everyone who can wait.
+func Ask[T any](ctx context.Context, c *Caller, question Question[T]) (T, error) {
+	var none T
+	if err := c.gate.pass(ctx); err != nil {
+		return none, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, c.limit)
+	defer cancel()
+	value, err := call(ctx, c.connect, c.gate.keep, question)
+	c.gate.done(err)
+	return value, err
+}
+
+// AskAmongRivals is Ask, again at once while the server gives the statement up in favour of a
+// concurrent one, until ctx ends.
+func AskAmongRivals[T any](ctx context.Context, c *Caller, question Question[T]) (T, error) {
+	for {
+		value, err := Ask(ctx, c, question)
+		if !Rivalry(err) || ctx.Err() != nil {
+			return value, err
+		}
+	}
+}
+
+// AskWhile is Ask, again after a pause while again says so of the error, until ctx ends.
+func AskWhile[T any](
+	ctx context.Context, c *Caller, again func(error) bool, question Question[T],
+) (T, error) {
+	for {
+		value, err := Ask(ctx, c, question)
+		if err == nil || !again(err) || Sleep(ctx, c.pause) != nil {
+			return value, err
+		}
+	}
+}
+
+// Sleep waits, or returns ctx's error as soon as it ends.
+func Sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return ctx.Err()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Outlast returns a context that ends a while after ctx: for a statement whose answer must be heard
+// out. The caller cancels it.
+func Outlast(ctx context.Context, grace time.Duration) (context.Context, context.CancelFunc) {
+	longer, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() {
+		timer := time.AfterFunc(grace, cancel)
+		context.AfterFunc(longer, func() { timer.Stop() })
+	})
+	return longer, func() { stop(); cancel() }
+}

@@ -1,0 +1,164 @@
+package schedule
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/pgleader/pgleader/db"
+	"github.com/pgleader/pgleader/internal/pgcall"
+	"github.com/pgleader/pgleader/leader"
+)
+
+// RunSlot runs work for one slot of a job, if no instance has run it yet: it waits until the slot's
+// time has come by the database's clock, leads the job while work runs, and records how it ended. It
+// reports whether this call ran the slot to its end, and then returns what work returned. If another
+// instance has decided the slot, it returns false and no error; while another instance is running
+// it, it waits, and runs the slot itself if that one dies.
+//
+// The context of work ends as it does in leader.Elector.Run. If the term is lost the slot is
+// abandoned, and the next leader runs it again, up to three attempts in all. So does a shutdown:
+// work that returns an error after ctx has ended was interrupted. Work that returns any other error
+// has failed, and the slot is not run again.
+//
+// It deletes no old records, as Run and RunDue do by Policy.Keep.
+//
+// It returns ErrSlotTime for an instant that cannot be stored, errors that are leader.Permanent, and
+// ctx's error if that ends before the slot is decided. It waits out every other failure of the
+// database.
+func (s *Scheduler) RunSlot(
+	ctx context.Context, job string, slot time.Time, work func(context.Context, *Slot) error,
+) (ran bool, err error) {
+	if err := leader.CheckJob(job); err != nil {
+		return false, err
+	}
+	if work == nil {
+		return false, errNoWork
+	}
+	at, err := slotTime(slot)
+	if err != nil {
+		return false, err
+	}
+	o := &oneSlot{Scheduler: s, job: job, at: at, work: work, policy: Policy{}.withDefaults()}
+	return o.run(ctx)
+}
+
+// A oneSlot is one call of RunSlot.
+type oneSlot struct {
+	*Scheduler
+	job    string
+	at     time.Time
+	work   func(context.Context, *Slot) error
+	policy Policy
+
+	end     *ending // of this call's last attempt
+	failing bool    // since the last answer
+}
+
+func (o *oneSlot) run(ctx context.Context) (ran bool, err error) {
+	for {
+		row, decided, err := o.await(ctx)
+		switch {
+		case err != nil:
+			return false, o.wrap(err)
+		case decided:
+			return o.outcome(row)
+		}
+		led, _, err := o.elector.TryRun(ctx, o.job, func(ctx context.Context, term *leader.Term) error {
+			return o.lead(ctx, term, row.Attempt)
+		})
+		switch {
+		case led && o.end != nil && o.end.decided():
+			return true, o.end.err()
+		case led && o.end != nil && (ctx.Err() != nil || o.end.state == "" && o.end.slot.lost() == nil):
+			return false, o.end.err()
+		case ctx.Err() != nil:
+			return false, o.wrap(ctx.Err())
+		case leader.Permanent(err):
+			return false, o.wrap(err)
+		case err != nil && !errors.Is(err, leader.ErrLost):
+			_ = o.retry(ctx, err) // await notices the end of ctx
+		case !led:
+			o.awaitFree(ctx)
+		}
+	}
+}
+
+func (o *oneSlot) wrap(err error) error {
+	return fmt.Errorf("schedule: %s: %w", slotName(o.job, o.at), err)
+}
+
+// retry waits after a failure, and reports the first of a row.
+func (o *oneSlot) retry(ctx context.Context, err error) error {
+	if !o.failing && !errors.Is(err, errNotLive) {
+		o.failing = true
+		o.emit(Event{Kind: EventRetry, Job: o.job, Slot: o.at, Err: err})
+	}
+	return pgcall.Sleep(ctx, o.retryWait())
+}
+
+// await waits until the slot's time has come, and reports whether the slot is decided.
+func (o *oneSlot) await(ctx context.Context) (row db.ReadSlotRow, decided bool, err error) {
+	for {
+		row, err := pgcall.AskAmongRivals(ctx, o.calls, o.readSlot(o.job, o.at))
+		switch {
+		case ctx.Err() != nil:
+			return row, false, ctx.Err()
+		case pgcall.Permanent(err):
+			return row, false, err
+		case err != nil:
+			if err := o.retry(ctx, err); err != nil {
+				return row, false, err
+			}
+			continue
+		}
+		o.failing = false
+		early := o.at.Sub(row.Now)
+		if decided := o.policy.decided(State(row.State), row.Attempt); decided || early <= 0 {
+			return row, decided, nil
+		}
+		if err := pgcall.Sleep(ctx, min(early, maxWait)); err != nil {
+			return row, false, err
+		}
+	}
+}
+
+// outcome is what RunSlot returns for a slot that is decided: its own result, if it ran the slot and
+// the answer got lost, or the term was lost just after.
+func (o *oneSlot) outcome(row db.ReadSlotRow) (ran bool, err error) {
+	if o.end == nil || !o.end.slot.is(row) || State(row.State) == StateAbandoned {
+		return false, nil
+	}
+	if State(row.State) == StateDone && errors.Is(o.end.work, errUncommitted) {
+		return true, nil
+	}
+	return true, o.end.work
+}
+
+// lead runs the slot under a term, unless it is decided by now. Last is how many attempts it is known
+// to have had.
+func (o *oneSlot) lead(ctx context.Context, term *leader.Term, last int32) error {
+	if _, err := o.abandon(ctx, term, o.policy, o.at); err != nil {
+		return err
+	}
+	slot, err := o.claim(ctx, term, o.at, last, o.policy)
+	if slot == nil || err != nil {
+		return err
+	}
+	end := o.runAttempt(ctx, slot, o.work)
+	o.end = &end
+	return end.err()
+}
+
+// awaitFree waits until the job's lease is free, and no longer than until the slot should be read
+// again: whoever leads the job may decide it and lead on.
+func (o *oneSlot) awaitFree(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, o.retryWait())
+	defer cancel()
+	for lease, err := range o.elector.Observe(ctx, o.job) {
+		if err == nil && !lease.Live() {
+			return
+		}
+	}
+}
