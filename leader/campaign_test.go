@@ -8,6 +8,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/pgleader/pgleader/internal/pgfake"
 )
 
 // wait starts a campaign for each job, and returns a function that calls them off and waits for them.
@@ -38,7 +40,7 @@ func jobNames(n int) []string {
 
 func TestAllCandidatesOfAProcessAskByOneStatement(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		tb := newTable()
+		tb := pgfake.NewTable()
 		jobs := jobNames(1000)
 		leader, follower := start(t, tb, Config{}), start(t, tb, Config{})
 		for _, job := range jobs {
@@ -47,13 +49,13 @@ func TestAllCandidatesOfAProcessAskByOneStatement(t *testing.T) {
 		defer follower.wait(t, jobs...)()
 		began := time.Now().Add(time.Nanosecond) // after each campaign's first claim
 		time.Sleep(time.Minute)
-		asked := follower.path.asked(began)
+		asked := follower.path.Asked(began)
 		if most, fewest := int(time.Minute/follower.retryEvery), int(time.Minute/(follower.retryEvery*5/4)); len(asked) > most || len(asked) < fewest {
 			t.Errorf("%d statements in a minute, want %d to %d", len(asked), fewest, most)
 		}
 		for _, s := range asked {
-			if s.kind != look || len(s.jobs) != len(jobs) {
-				t.Fatalf("%q for %d jobs, want one look for all %d", s.kind, len(s.jobs), len(jobs))
+			if s.Kind != pgfake.KindLook || len(s.Jobs) != len(jobs) {
+				t.Fatalf("%q for %d jobs, want one look for all %d", s.Kind, len(s.Jobs), len(jobs))
 			}
 		}
 	})
@@ -61,8 +63,8 @@ func TestAllCandidatesOfAProcessAskByOneStatement(t *testing.T) {
 
 func TestManyCandidatesForOneJobAskOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		tb := newTable()
-		tb.put("report", "rival", time.Hour)
+		tb := pgfake.NewTable()
+		tb.Put("report", "rival", time.Hour)
 		p := start(t, tb, Config{})
 		jobs := make([]string, 100)
 		for i := range jobs {
@@ -71,12 +73,12 @@ func TestManyCandidatesForOneJobAskOnce(t *testing.T) {
 		defer p.wait(t, jobs...)()
 		began := time.Now().Add(time.Nanosecond)
 		time.Sleep(time.Minute)
-		for _, s := range p.path.asked(began) {
-			if s.kind != look || len(s.jobs) != 1 {
-				t.Fatalf("%q for %d jobs, want a look for one", s.kind, len(s.jobs))
+		for _, s := range p.path.Asked(began) {
+			if s.Kind != pgfake.KindLook || len(s.Jobs) != 1 {
+				t.Fatalf("%q for %d jobs, want a look for one", s.Kind, len(s.Jobs))
 			}
 		}
-		if n, most := len(p.path.asked(began)), int(time.Minute/p.retryEvery); n > most {
+		if n, most := len(p.path.Asked(began)), int(time.Minute/p.retryEvery); n > most {
 			t.Errorf("%d statements in a minute, want at most %d", n, most)
 		}
 	})
@@ -86,8 +88,8 @@ func TestCandidateIsElectedAtTheKnownExpiry(t *testing.T) {
 	for name, left := range map[string]time.Duration{"soon": 300 * time.Millisecond, "after some looks": 25 * time.Second} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				tb := newTable()
-				tb.put("report", "dead", left)
+				tb := pgfake.NewTable()
+				tb.Put("report", "dead", left)
 				p := start(t, tb, Config{RetryEvery: 10 * time.Second})
 				began := time.Now()
 				term, err := p.Campaign(t.Context(), "report")
@@ -95,7 +97,7 @@ func TestCandidateIsElectedAtTheKnownExpiry(t *testing.T) {
 					t.Fatal(err)
 				}
 				within(t, began, left+maxSpread, "elected")
-				if n, most := len(p.path.asked(began)), 3+int(left/p.retryEvery); n > most {
+				if n, most := len(p.path.Asked(began)), 3+int(left/p.retryEvery); n > most {
 					t.Errorf("%d statements, want at most %d", n, most)
 				}
 				mustResign(t, term)
@@ -106,7 +108,7 @@ func TestCandidateIsElectedAtTheKnownExpiry(t *testing.T) {
 
 func TestCandidateIsElectedWithinRetryEveryOfAResignation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		tb := newTable()
+		tb := pgfake.NewTable()
 		a, b := start(t, tb, Config{}), start(t, tb, Config{})
 		old := a.mustLead(t, "report")
 		resigned := make(chan time.Time, 1)
@@ -124,11 +126,11 @@ func TestWokenCandidateLooksAtOnce(t *testing.T) {
 	for _, name := range []string{"report", ""} {
 		t.Run(fmt.Sprintf("%q", name), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				tb := newTable()
-				tb.put("report", "rival", time.Hour)
+				tb := pgfake.NewTable()
+				tb.Put("report", "rival", time.Hour)
 				p := start(t, tb, Config{})
 				woken := make(chan time.Time, 1)
-				time.AfterFunc(time.Second, func() { tb.free("report"); p.Wake(name); woken <- time.Now() })
+				time.AfterFunc(time.Second, func() { tb.Free("report"); p.Wake(name); woken <- time.Now() })
 				term, err := p.Campaign(t.Context(), "report")
 				if err != nil {
 					t.Fatal(err)
@@ -142,12 +144,12 @@ func TestWokenCandidateLooksAtOnce(t *testing.T) {
 
 func TestWakesCoalesce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		tb := newTable()
-		tb.put("report", "rival", time.Hour)
+		tb := pgfake.NewTable()
+		tb.Put("report", "rival", time.Hour)
 		p := start(t, tb, Config{})
 		p.Wake("report") // before anybody waits it does nothing
 		defer p.wait(t, "report")()
-		p.path.suffer(always(trouble{slow: 100 * time.Millisecond}))
+		p.path.Suffer(pgfake.Always(pgfake.Trouble{Slow: 100 * time.Millisecond}))
 		began := time.Now().Add(time.Nanosecond)
 		time.Sleep(50 * time.Millisecond)
 		for range 1000 {
@@ -156,12 +158,12 @@ func TestWakesCoalesce(t *testing.T) {
 			p.Wake("another job") // nobody waits for it
 		}
 		time.Sleep(time.Second)
-		if n := len(p.path.asked(began)); n < 1 || n > 2 {
+		if n := len(p.path.Asked(began)); n < 1 || n > 2 {
 			t.Errorf("%d statements for 1,000 wakes, want 1, or 2 if one came during a look", n)
 		}
 		p.Wake("another job")
 		time.Sleep(50 * time.Millisecond)
-		if n := len(p.path.asked(began)); n > 2 {
+		if n := len(p.path.Asked(began)); n > 2 {
 			t.Error("a wake for a job that nobody waits for made it look")
 		}
 	})
@@ -175,14 +177,14 @@ func TestCandidateDoesNotSpinOnAnExpiredLeaseWithALockedRow(t *testing.T) {
 	}{"of another": {false, 1}, "of its own": {true, maxClaims}} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				tb := newTable()
+				tb := pgfake.NewTable()
 				p := start(t, tb, Config{})
 				holder := "dead"
 				if tt.own {
 					holder = p.Holder()
 				}
-				tb.put("report", holder, time.Second)
-				unlock := tb.lock("report")
+				tb.Put("report", holder, time.Second)
+				unlock := tb.Lock("report")
 				unlocked := make(chan time.Time, 1)
 				time.AfterFunc(time.Minute, func() { unlock(); unlocked <- time.Now() })
 				began := time.Now()
@@ -191,7 +193,8 @@ func TestCandidateDoesNotSpinOnAnExpiredLeaseWithALockedRow(t *testing.T) {
 					t.Fatal(err)
 				}
 				within(t, <-unlocked, p.retryEvery*5/4, "elected")
-				looks, claims := len(p.path.asked(began, look)), len(p.path.asked(began, acquire))
+				looks := len(p.path.Asked(began, pgfake.KindLook))
+				claims := len(p.path.Asked(began, pgfake.KindAcquire))
 				if most := int(time.Minute/p.retryEvery) + 2; looks > most {
 					t.Errorf("%d looks in a minute, want at most %d", looks, most)
 				}
@@ -206,8 +209,8 @@ func TestCandidateDoesNotSpinOnAnExpiredLeaseWithALockedRow(t *testing.T) {
 
 func TestCampaignEndsAtOnceWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		tb := newTable()
-		tb.put("report", "rival", time.Hour)
+		tb := pgfake.NewTable()
+		tb.Put("report", "rival", time.Hour)
 		p := start(t, tb, Config{})
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
@@ -220,19 +223,23 @@ func TestCampaignEndsAtOnceWithItsContext(t *testing.T) {
 }
 
 func TestCampaignWaitsOutFailuresOfTheDatabase(t *testing.T) {
-	for name, outage := range map[string]trouble{
-		"errors":           {fails: errReset},
-		"read-only server": {fails: serverError("25006")},
-		"starting up":      {fails: serverError("57P03")},
-		"hangs":            {hangs: true},
-		"too slow":         {slow: time.Minute},
+	for name, outage := range map[string]pgfake.Trouble{
+		"errors":           {Fails: pgfake.ErrReset},
+		"read-only server": {Fails: pgfake.ServerError("25006")},
+		"starting up":      {Fails: pgfake.ServerError("57P03")},
+		"hangs":            {Hangs: true},
+		"too slow":         {Slow: time.Minute},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				p := start(t, newTable(), Config{})
-				p.path.suffer(always(outage))
+				p := start(t, pgfake.NewTable(), Config{})
+				p.path.Suffer(pgfake.Always(outage))
 				back := make(chan time.Time, 1)
-				time.AfterFunc(30*time.Second, func() { p.path.suffer(nil); p.path.unhang(); back <- time.Now() })
+				time.AfterFunc(30*time.Second, func() {
+					p.path.Suffer(nil)
+					p.path.Unhang()
+					back <- time.Now()
+				})
 				term, err := p.Campaign(t.Context(), "report")
 				if err != nil {
 					t.Fatal(err)
@@ -253,8 +260,8 @@ func TestCampaignWaitsOutFailuresOfTheDatabase(t *testing.T) {
 // Cut short at the limit of a call, it would be begun anew by every try and never be there.
 func TestConnectionThatIsSlowToOpenIsOpenedToTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := start(t, newTable(), Config{TTL: 500 * time.Millisecond})
-		p.path.dials = 3 * time.Second
+		p := start(t, pgfake.NewTable(), Config{TTL: 500 * time.Millisecond})
+		p.path.DialSlowly(3 * time.Second)
 		began := time.Now()
 		term, err := p.Campaign(t.Context(), "report")
 		if err != nil {
@@ -269,12 +276,13 @@ func TestConnectionThatIsSlowToOpenIsOpenedToTheEnd(t *testing.T) {
 // On a standby, and for a role without rights, looks succeed while claims fail.
 func TestCandidateDoesNotSpinOnAFreeLeaseThatItMayNotTake(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := start(t, newTable(), Config{})
-		p.path.suffer(only(acquire, trouble{fails: serverError("25006")}))
+		p := start(t, pgfake.NewTable(), Config{})
+		p.path.Suffer(pgfake.Only(pgfake.KindAcquire, pgfake.Trouble{Fails: pgfake.ServerError("25006")}))
 		stop := p.wait(t, "report")
 		began := time.Now().Add(time.Nanosecond)
 		time.Sleep(time.Minute)
-		if claims, most := len(p.path.asked(began, acquire)), int(time.Minute/p.retryEvery); claims > most || claims == 0 {
+		claims, most := len(p.path.Asked(began, pgfake.KindAcquire)), int(time.Minute/p.retryEvery)
+		if claims > most || claims == 0 {
 			t.Errorf("%d claims in a minute, want 1 to %d", claims, most)
 		}
 		if n := len(p.reported(ClaimFailed)); n != 1 {
@@ -287,23 +295,23 @@ func TestCandidateDoesNotSpinOnAFreeLeaseThatItMayNotTake(t *testing.T) {
 func TestCampaignGivesUpWhereAskingAgainCannotHelp(t *testing.T) {
 	for name, tt := range map[string]struct {
 		state string
-		kind  string
+		kind  pgfake.Kind
 		want  error
 	}{
-		"no table at the claim": {"42P01", acquire, ErrNotMigrated},
-		"no table at a look":    {"42P01", look, ErrNotMigrated},
-		"no schema":             {"3F000", acquire, ErrNotMigrated},
-		"no rights":             {"42501", acquire, errForbidden},
-		"no rights at a look":   {"42501", look, errForbidden},
+		"no table at the claim": {"42P01", pgfake.KindAcquire, ErrNotMigrated},
+		"no table at a look":    {"42P01", pgfake.KindLook, ErrNotMigrated},
+		"no schema":             {"3F000", pgfake.KindAcquire, ErrNotMigrated},
+		"no rights":             {"42501", pgfake.KindAcquire, errForbidden},
+		"no rights at a look":   {"42501", pgfake.KindLook, errForbidden},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				tb := newTable()
-				tb.put("report", "rival", time.Hour)
+				tb := pgfake.NewTable()
+				tb.Put("report", "rival", time.Hour)
 				p := start(t, tb, Config{})
-				p.path.suffer(only(tt.kind, trouble{fails: serverError(tt.state)}))
+				p.path.Suffer(pgfake.Only(tt.kind, pgfake.Trouble{Fails: pgfake.ServerError(tt.state)}))
 				_, err := p.Campaign(t.Context(), "report")
-				var server serverError
+				var server pgfake.ServerError
 				if !errors.Is(err, tt.want) || !errors.As(err, &server) {
 					t.Errorf("Campaign = %v, want %v and the server's error", err, tt.want)
 				}
@@ -314,7 +322,7 @@ func TestCampaignGivesUpWhereAskingAgainCannotHelp(t *testing.T) {
 
 func TestCampaignsOfOneProcessLeadOneAfterTheOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := start(t, newTable(), Config{})
+		p := start(t, pgfake.NewTable(), Config{})
 		leading := 0
 		var all sync.WaitGroup
 		for range 10 {
@@ -340,12 +348,12 @@ func TestCampaignsOfOneProcessLeadOneAfterTheOther(t *testing.T) {
 
 func TestWaitingIsReportedOnceForEachTermOfAnother(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		tb := newTable()
-		tb.put("report", "first", time.Hour)
+		tb := pgfake.NewTable()
+		tb.Put("report", "first", time.Hour)
 		p := start(t, tb, Config{})
 		stop := p.wait(t, "report")
 		time.Sleep(time.Minute)
-		tb.put("report", "second", time.Hour)
+		tb.Put("report", "second", time.Hour)
 		time.Sleep(time.Minute)
 		stop()
 		waiting := p.reported(Waiting)
@@ -358,8 +366,8 @@ func TestWaitingIsReportedOnceForEachTermOfAnother(t *testing.T) {
 // client-go#1187: a stop callback ran in a process that had never led.
 func TestFollowerThatIsCalledOffReportsNoTerm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		tb := newTable()
-		tb.put("report", "rival", time.Hour)
+		tb := pgfake.NewTable()
+		tb.Put("report", "rival", time.Hour)
 		p := start(t, tb, Config{})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
@@ -373,8 +381,8 @@ func TestFollowerThatIsCalledOffReportsNoTerm(t *testing.T) {
 		if events := p.reported(Elected, Lost, Resigned); len(events) > 0 {
 			t.Errorf("reported: %+v", events)
 		}
-		if tb.row("report").Holder != "rival" || !tb.live("report") {
-			t.Errorf("the leader's lease is %+v", tb.row("report"))
+		if tb.Row("report").Holder != "rival" || !tb.Live("report") {
+			t.Errorf("the leader's lease is %+v", tb.Row("report"))
 		}
 	})
 }

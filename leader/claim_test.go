@@ -9,38 +9,43 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/pgleader/pgleader/internal/pgfake"
 )
 
 // firstClaims is a trouble for the first n claims of a process.
-func firstClaims(n int, tr trouble) func(statement) trouble {
-	return func(s statement) trouble {
-		if s.kind == acquire && s.nth <= n {
+func firstClaims(n int, tr pgfake.Trouble) func(pgfake.Statement) pgfake.Trouble {
+	return func(s pgfake.Statement) pgfake.Trouble {
+		if s.Kind == pgfake.KindAcquire && s.Nth <= n {
 			return tr
 		}
-		return trouble{}
+		return pgfake.Trouble{}
 	}
 }
 
 // The server granted the lease, and nobody heard of it: asking again must neither leave the job without a leader nor make
 // two terms of one.
 func TestLostAnswerToAClaimIsAskedForAgain(t *testing.T) {
-	for name, lost := range map[string]trouble{"answer lost": {loses: errReset}, "answer swallowed": {swallows: true}} {
+	for name, lost := range map[string]pgfake.Trouble{
+		"answer lost":      {Loses: pgfake.ErrReset},
+		"answer swallowed": {Swallows: true},
+	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				tb := newTable()
+				tb := pgfake.NewTable()
 				p := start(t, tb, Config{})
-				p.path.suffer(firstClaims(1, lost))
+				p.path.Suffer(firstClaims(1, lost))
 				term := p.mustLead(t, "report")
-				if term.Token() != 1 || tb.row("report").Token != 1 {
-					t.Errorf("token %d, in the table %d, want 1", term.Token(), tb.row("report").Token)
+				if term.Token() != 1 || tb.Row("report").Token != 1 {
+					t.Errorf("token %d, in the table %d, want 1", term.Token(), tb.Row("report").Token)
 				}
-				claims := p.path.asked(time.Time{}, acquire)
+				claims := p.path.Asked(time.Time{}, pgfake.KindAcquire)
 				if len(claims) != 2 {
 					t.Errorf("asked %d times, want 2", len(claims))
 				}
-				p.path.suffer(only(renewOne, trouble{fails: errReset}))
+				p.path.Suffer(pgfake.Only(pgfake.KindRenewOne, pgfake.Trouble{Fails: pgfake.ErrReset}))
 				<-term.Context().Done()
-				after(t, claims[len(claims)-1].at, p.ttl-p.margin, "the term ended")
+				after(t, claims[len(claims)-1].At, p.ttl-p.margin, "the term ended")
 			})
 		})
 	}
@@ -48,10 +53,10 @@ func TestLostAnswerToAClaimIsAskedForAgain(t *testing.T) {
 
 func TestLeaseGrantedInAnswersThatWereAllLostIsFoundAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		tb := newTable()
+		tb := pgfake.NewTable()
 		p := start(t, tb, Config{})
-		p.path.suffer(firstClaims(maxClaims, trouble{loses: errReset}))
-		if _, ok, err := p.TryAcquire(t.Context(), "report"); ok || !errors.Is(err, errReset) {
+		p.path.Suffer(firstClaims(maxClaims, pgfake.Trouble{Loses: pgfake.ErrReset}))
+		if _, ok, err := p.TryAcquire(t.Context(), "report"); ok || !errors.Is(err, pgfake.ErrReset) {
 			t.Fatalf("TryAcquire = %v, %v; want the driver's error", ok, err)
 		}
 		if term := p.mustLead(t, "report"); term.Token() != 1 {
@@ -67,9 +72,9 @@ func TestLeaseGrantedInAnswersThatWereAllLostIsFoundAgain(t *testing.T) {
 
 func TestCampaignFindsTheLeaseThatLostAnswersGranted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		tb := newTable()
+		tb := pgfake.NewTable()
 		p := start(t, tb, Config{})
-		p.path.suffer(firstClaims(maxClaims, trouble{loses: errReset}))
+		p.path.Suffer(firstClaims(maxClaims, pgfake.Trouble{Loses: pgfake.ErrReset}))
 		began := time.Now()
 		term, err := p.Campaign(t.Context(), "report")
 		if err != nil {
@@ -85,19 +90,20 @@ func TestCampaignFindsTheLeaseThatLostAnswersGranted(t *testing.T) {
 
 func TestLeaseOfATermGivenUpIsTakenOverUnderANewToken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		tb := newTable()
+		tb := pgfake.NewTable()
 		p := start(t, tb, Config{})
 		began := time.Now()
 		old := p.mustLead(t, "report")
-		p.path.suffer(only(renewOne, trouble{fails: errReset}))
+		p.path.Suffer(pgfake.Only(pgfake.KindRenewOne, pgfake.Trouble{Fails: pgfake.ErrReset}))
 		<-old.Context().Done()
-		p.path.suffer(nil)
+		p.path.Suffer(nil)
 		term, err := p.Campaign(t.Context(), "report")
 		if err != nil {
 			t.Fatal(err)
 		}
-		if term.Token() != old.Token()+1 || tb.row("report").Token != term.Token() {
-			t.Errorf("token %d follows %d, in the table %d", term.Token(), old.Token(), tb.row("report").Token)
+		if term.Token() != old.Token()+1 || tb.Row("report").Token != term.Token() {
+			t.Errorf("token %d follows %d, in the table %d",
+				term.Token(), old.Token(), tb.Row("report").Token)
 		}
 		after(t, began, p.ttl-p.margin, "elected again, before its old lease ended,")
 		mustResign(t, term)
@@ -107,24 +113,24 @@ func TestLeaseOfATermGivenUpIsTakenOverUnderANewToken(t *testing.T) {
 func TestRivalsAtWorkAreAskedAgain(t *testing.T) {
 	for name, rivals := range map[string]error{
 		"no row":        sql.ErrNoRows,
-		"serialization": serverError("40001"),
-		"deadlock":      serverError("40P01"),
+		"serialization": pgfake.ServerError("40001"),
+		"deadlock":      pgfake.ServerError("40P01"),
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				p := start(t, newTable(), Config{})
-				p.path.suffer(firstClaims(maxClaims-1, trouble{fails: rivals}))
+				p := start(t, pgfake.NewTable(), Config{})
+				p.path.Suffer(firstClaims(maxClaims-1, pgfake.Trouble{Fails: rivals}))
 				term := p.mustLead(t, "report")
 				mustResign(t, term)
-				if n := len(p.path.asked(time.Time{}, acquire)); n != maxClaims {
+				if n := len(p.path.Asked(time.Time{}, pgfake.KindAcquire)); n != maxClaims {
 					t.Errorf("asked %d times, want %d", n, maxClaims)
 				}
 
-				p.path.suffer(only(acquire, trouble{fails: rivals}))
+				p.path.Suffer(pgfake.Only(pgfake.KindAcquire, pgfake.Trouble{Fails: rivals}))
 				if _, ok, err := p.TryAcquire(t.Context(), "report"); ok || !errors.Is(err, rivals) {
 					t.Errorf("TryAcquire = %v, %v; want %v", ok, err, rivals)
 				}
-				if n := len(p.path.asked(time.Time{}, acquire)); n != 2*maxClaims {
+				if n := len(p.path.Asked(time.Time{}, pgfake.KindAcquire)); n != 2*maxClaims {
 					t.Errorf("asked %d times in all, want %d", n, 2*maxClaims)
 				}
 			})
@@ -134,14 +140,14 @@ func TestRivalsAtWorkAreAskedAgain(t *testing.T) {
 
 func TestServerErrorIsNotAskedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := start(t, newTable(), Config{})
+		p := start(t, pgfake.NewTable(), Config{})
 		for _, state := range []string{"42P01", "25006", "57014", "53300"} {
-			began := len(p.path.asked(time.Time{}))
-			p.path.suffer(always(trouble{fails: serverError(state)}))
+			began := len(p.path.Asked(time.Time{}))
+			p.path.Suffer(pgfake.Always(pgfake.Trouble{Fails: pgfake.ServerError(state)}))
 			if _, ok, err := p.TryAcquire(t.Context(), "report"); ok || sqlState(err) != state {
 				t.Errorf("TryAcquire = %v, %v; want SQLSTATE %s", ok, err, state)
 			}
-			if n := len(p.path.asked(time.Time{})) - began; n != 1 {
+			if n := len(p.path.Asked(time.Time{})) - began; n != 1 {
 				t.Errorf("SQLSTATE %s: asked %d times, want once", state, n)
 			}
 		}
@@ -150,18 +156,42 @@ func TestServerErrorIsNotAskedAgain(t *testing.T) {
 
 func TestLeaseGrantedAfterTheCallerHasGoneIsGivenBack(t *testing.T) {
 	for name, tt := range map[string]struct {
-		claim  trouble
+		claim  pgfake.Trouble
 		limit  time.Duration // from the end of the caller's context
 		leaked bool
 	}{
-		"answer within the grace":   {claim: trouble{slow: 700 * time.Millisecond}, limit: 500 * time.Millisecond},
-		"slow server":               {claim: trouble{late: 700 * time.Millisecond}, limit: 500 * time.Millisecond},
-		"answer lost":               {claim: trouble{slow: 700 * time.Millisecond, loses: errReset}, limit: 500 * time.Millisecond},
-		"answer swallowed":          {claim: trouble{swallows: true}, limit: claimGrace, leaked: true},
-		"call hangs":                {claim: trouble{hangs: true}, limit: claimGrace},
-		"no row":                    {claim: trouble{slow: 700 * time.Millisecond, loses: sql.ErrNoRows}, limit: 500 * time.Millisecond},
-		"answer beyond the grace":   {claim: trouble{slow: 4 * time.Second}, limit: claimGrace, leaked: true},
-		"a refusal of the server's": {claim: trouble{late: 700 * time.Millisecond, fails: serverError("57014")}, limit: 500 * time.Millisecond},
+		"answer within the grace": {
+			claim: pgfake.Trouble{Slow: 700 * time.Millisecond},
+			limit: 500 * time.Millisecond,
+		},
+		"slow server": {
+			claim: pgfake.Trouble{Late: 700 * time.Millisecond},
+			limit: 500 * time.Millisecond,
+		},
+		"answer lost": {
+			claim: pgfake.Trouble{Slow: 700 * time.Millisecond, Loses: pgfake.ErrReset},
+			limit: 500 * time.Millisecond,
+		},
+		"answer swallowed": {
+			claim: pgfake.Trouble{Swallows: true},
+			limit: claimGrace, leaked: true,
+		},
+		"call hangs": {
+			claim: pgfake.Trouble{Hangs: true},
+			limit: claimGrace,
+		},
+		"no row": {
+			claim: pgfake.Trouble{Slow: 700 * time.Millisecond, Loses: sql.ErrNoRows},
+			limit: 500 * time.Millisecond,
+		},
+		"answer beyond the grace": {
+			claim: pgfake.Trouble{Slow: 4 * time.Second},
+			limit: claimGrace, leaked: true,
+		},
+		"a refusal of the server's": {
+			claim: pgfake.Trouble{Late: 700 * time.Millisecond, Fails: pgfake.ServerError("57014")},
+			limit: 500 * time.Millisecond,
+		},
 	} {
 		for call, claim := range map[string]func(context.Context, *process) error{
 			"TryAcquire": func(ctx context.Context, p *process) error { _, _, err := p.TryAcquire(ctx, "report"); return err },
@@ -169,9 +199,9 @@ func TestLeaseGrantedAfterTheCallerHasGoneIsGivenBack(t *testing.T) {
 		} {
 			t.Run(call+", "+name, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					tb := newTable()
+					tb := pgfake.NewTable()
 					p := start(t, tb, Config{})
-					p.path.suffer(firstClaims(1, tt.claim))
+					p.path.Suffer(firstClaims(1, tt.claim))
 					ctx, cancel := context.WithCancel(t.Context())
 					time.AfterFunc(200*time.Millisecond, cancel)
 					began := time.Now()
@@ -180,16 +210,16 @@ func TestLeaseGrantedAfterTheCallerHasGoneIsGivenBack(t *testing.T) {
 					if err == nil || ctx.Err() == nil {
 						t.Errorf("the call returned %v after %v", err, time.Since(began))
 					}
-					if live := tb.live("report"); live && !tt.leaked {
+					if live := tb.Live("report"); live && !tt.leaked {
 						t.Error("the lease lives on without a leader")
 					}
 					if n := len(p.reported(Elected)); n != 0 {
 						t.Error("an election was reported")
 					}
-					p.path.unhang()
+					p.path.Unhang()
 
 					// In any case this process finds its own lease again.
-					p.path.suffer(nil)
+					p.path.Suffer(nil)
 					mustResign(t, p.mustLead(t, "report"))
 				})
 			})
@@ -200,13 +230,13 @@ func TestLeaseGrantedAfterTheCallerHasGoneIsGivenBack(t *testing.T) {
 // The lease was granted just before the path broke: giving it back must not hold up a caller that has gone.
 func TestGivingBackDoesNotHoldUpTheCaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		tb := newTable()
+		tb := pgfake.NewTable()
 		p := start(t, tb, Config{})
-		p.path.suffer(func(s statement) trouble {
-			if s.kind == acquire {
-				return trouble{slow: 700 * time.Millisecond}
+		p.path.Suffer(func(s pgfake.Statement) pgfake.Trouble {
+			if s.Kind == pgfake.KindAcquire {
+				return pgfake.Trouble{Slow: 700 * time.Millisecond}
 			}
-			return trouble{hangs: true}
+			return pgfake.Trouble{Hangs: true}
 		})
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(200*time.Millisecond, cancel)
@@ -224,27 +254,28 @@ func TestGivingBackDoesNotHoldUpTheCaller(t *testing.T) {
 func TestAbandonedClaimDoesNotEndTheTermThatFollowedIt(t *testing.T) {
 	for name, abandon := range map[string]func(*process){
 		"in a pooled connection that is dead": func(p *process) {
-			p.path.suffer(func(s statement) trouble {
-				if s.kind == acquire && s.nth == 1 {
-					return trouble{late: p.callLimit + 2*time.Second, deaf: true, fails: driver.ErrBadConn}
+			p.path.Suffer(func(s pgfake.Statement) pgfake.Trouble {
+				if s.Kind == pgfake.KindAcquire && s.Nth == 1 {
+					return pgfake.Trouble{Late: p.callLimit + 2*time.Second, Deaf: true, Fails: driver.ErrBadConn}
 				}
-				return trouble{deaf: true}
+				return pgfake.Trouble{Deaf: true}
 			})
 		},
 		"in a connection that comes late": func(p *process) {
-			p.path.dials = p.callLimit + 2*time.Second
-			p.path.suffer(always(trouble{deaf: true}))
+			p.path.DialSlowly(p.callLimit + 2*time.Second)
+			p.path.Suffer(pgfake.Always(pgfake.Trouble{Deaf: true}))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				tb := newTable()
+				tb := pgfake.NewTable()
 				p := start(t, tb, Config{})
 				abandon(p)
 				term := p.mustLead(t, "report")
 				time.Sleep(time.Minute)
-				if term.Context().Err() != nil || tb.row("report").Token != term.Token() {
-					t.Errorf("the term with token %d is over, the table has %d: %v", term.Token(), tb.row("report").Token, context.Cause(term.Context()))
+				if term.Context().Err() != nil || tb.Row("report").Token != term.Token() {
+					t.Errorf("the term with token %d is over, the table has %d: %v",
+						term.Token(), tb.Row("report").Token, context.Cause(term.Context()))
 				}
 				mustResign(t, term)
 			})
@@ -254,7 +285,7 @@ func TestAbandonedClaimDoesNotEndTheTermThatFollowedIt(t *testing.T) {
 
 func TestEndedContextAsksNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := start(t, newTable(), Config{})
+		p := start(t, pgfake.NewTable(), Config{})
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		if _, ok, err := p.TryAcquire(ctx, "report"); ok || !errors.Is(err, context.Canceled) {
@@ -266,7 +297,7 @@ func TestEndedContextAsksNothing(t *testing.T) {
 		if err := p.Run(ctx, "report", func(context.Context, *Term) error { return nil }); !errors.Is(err, context.Canceled) {
 			t.Errorf("Run = %v, want context.Canceled", err)
 		}
-		if n := len(p.path.asked(time.Time{})); n != 0 {
+		if n := len(p.path.Asked(time.Time{})); n != 0 {
 			t.Errorf("%d statements", n)
 		}
 	})
@@ -274,16 +305,16 @@ func TestEndedContextAsksNothing(t *testing.T) {
 
 func TestTryAcquireReturnsTheTermThatItsProcessHolds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := start(t, newTable(), Config{})
+		p := start(t, pgfake.NewTable(), Config{})
 		term := p.mustLead(t, "report")
-		p.path.suffer(only(acquire, trouble{hangs: true}))
+		p.path.Suffer(pgfake.Only(pgfake.KindAcquire, pgfake.Trouble{Hangs: true}))
 		for range 100 { // the textbook form: on every tick
 			if again := p.mustLead(t, "report"); again != term {
 				t.Fatal("it is another term")
 			}
 			time.Sleep(time.Second)
 		}
-		if n := len(p.path.asked(time.Time{}, acquire)); n != 1 {
+		if n := len(p.path.Asked(time.Time{}, pgfake.KindAcquire)); n != 1 {
 			t.Errorf("asked %d times, want once", n)
 		}
 		mustResign(t, term)
@@ -292,8 +323,8 @@ func TestTryAcquireReturnsTheTermThatItsProcessHolds(t *testing.T) {
 
 func TestConcurrentTryAcquiresShareOneTerm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := start(t, newTable(), Config{})
-		p.path.suffer(only(acquire, trouble{slow: time.Second}))
+		p := start(t, pgfake.NewTable(), Config{})
+		p.path.Suffer(pgfake.Only(pgfake.KindAcquire, pgfake.Trouble{Slow: time.Second}))
 		terms := make(chan *Term, 10)
 		var all sync.WaitGroup
 		for range cap(terms) {
@@ -312,7 +343,7 @@ func TestConcurrentTryAcquiresShareOneTerm(t *testing.T) {
 				t.Error("two terms of one job")
 			}
 		}
-		if n := len(p.path.asked(time.Time{}, acquire)); n != 1 {
+		if n := len(p.path.Asked(time.Time{}, pgfake.KindAcquire)); n != 1 {
 			t.Errorf("asked %d times, want once", n)
 		}
 		mustResign(t, first)
@@ -321,8 +352,8 @@ func TestConcurrentTryAcquiresShareOneTerm(t *testing.T) {
 
 func TestTryAcquireGivesWayToItsCaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := start(t, newTable(), Config{})
-		p.path.suffer(firstClaims(1, trouble{slow: 4 * time.Second}))
+		p := start(t, pgfake.NewTable(), Config{})
+		p.path.Suffer(firstClaims(1, pgfake.Trouble{Slow: 4 * time.Second}))
 		term := make(chan *Term)
 		go func() { got, _, _ := p.TryAcquire(t.Context(), "report"); term <- got }()
 		synctest.Wait()
@@ -339,8 +370,8 @@ func TestTryAcquireGivesWayToItsCaller(t *testing.T) {
 
 func TestTryAcquireReportsWhoLeads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		tb := newTable()
-		tb.put("report", "web-1", time.Hour)
+		tb := pgfake.NewTable()
+		tb.Put("report", "web-1", time.Hour)
 		p := start(t, tb, Config{Holder: "web-10"})
 		if _, ok, err := p.TryAcquire(t.Context(), "report"); ok || err != nil {
 			t.Errorf("TryAcquire = %v, %v; another holder leads", ok, err)

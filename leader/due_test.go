@@ -6,13 +6,15 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/pgleader/pgleader/internal/pgfake"
 )
 
 // hourly is a schedule that comes on each full hour; a bubble's time begins on one.
 var hourly = every(time.Hour)
 
 // turnUp is one call of RunDue, of a new process, with work that takes a while.
-func turnUp(t *testing.T, tb *table, policy Policy, lasts time.Duration) (Due, error) {
+func turnUp(t *testing.T, tb *pgfake.Table, policy Policy, lasts time.Duration) (Due, error) {
 	t.Helper()
 	p := start(t, tb, Config{})
 	return p.RunDue(t.Context(), "report", hourly, policy, func(ctx context.Context, _ *Slot) error { return sleep(ctx, lasts) })
@@ -30,15 +32,17 @@ func TestFirstCallForAJobRunsTheSlotThatHasJustCome(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				tb := newTable()
+				tb := pgfake.NewTable()
 				hour := time.Now().UTC().Add(time.Hour).Truncate(time.Hour)
 				time.Sleep(time.Until(hour.Add(tt.late)))
 				due, err := turnUp(t, tb, Policy{Grace: 10 * time.Minute}, time.Second)
-				if err != nil || due.Ran != tt.ran || len(tb.dump()) != tt.ran {
-					t.Fatalf("%+v, %v, on record %+v; want %d runs and no other record", due, err, tb.dump(), tt.ran)
+				if err != nil || due.Ran != tt.ran || len(tb.Slots()) != tt.ran {
+					t.Fatalf("%+v, %v, on record %+v; want %d runs and no other record",
+						due, err, tb.Slots(), tt.ran)
 				}
-				if tt.ran == 1 && (!due.Slot.Equal(hour) || !due.Next.Equal(hour.Add(time.Hour)) || tb.dump()[0].State != string(SlotDone)) {
-					t.Errorf("%+v, on record %+v", due, tb.dump())
+				if tt.ran == 1 && (!due.Slot.Equal(hour) || !due.Next.Equal(hour.Add(time.Hour)) ||
+					tb.Slots()[0].State != string(SlotDone)) {
+					t.Errorf("%+v, on record %+v", due, tb.Slots())
 				}
 			})
 		})
@@ -47,7 +51,7 @@ func TestFirstCallForAJobRunsTheSlotThatHasJustCome(t *testing.T) {
 
 func TestLaterCallsFindTheSlotDoneAndRecordWhatWasMissed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		tb := newTable()
+		tb := pgfake.NewTable()
 		hour := time.Now().UTC().Add(time.Hour).Truncate(time.Hour)
 		time.Sleep(time.Until(hour.Add(time.Second)))
 		for i, want := range []int{1, 0, 0} {
@@ -62,7 +66,7 @@ func TestLaterCallsFindTheSlotDoneAndRecordWhatWasMissed(t *testing.T) {
 			t.Errorf("%+v, %v; want 1 run", due, err)
 		}
 		var states []string
-		for _, row := range tb.dump() {
+		for _, row := range tb.Slots() {
 			states = append(states, row.State)
 		}
 		if len(states) != 4 || states[1] != string(SlotMissed) || states[2] != string(SlotMissed) || states[3] != string(SlotDone) {
@@ -73,7 +77,7 @@ func TestLaterCallsFindTheSlotDoneAndRecordWhatWasMissed(t *testing.T) {
 
 func TestCallThatComesWhileAnotherRunsTheSlotSaysWhoAndReturnsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		tb := newTable()
+		tb := pgfake.NewTable()
 		hour := time.Now().UTC().Add(time.Hour).Truncate(time.Hour)
 		time.Sleep(time.Until(hour.Add(time.Second)))
 		first := make(chan Due, 1)
@@ -100,7 +104,7 @@ func TestCallThatComesWhileAnotherRunsTheSlotSaysWhoAndReturnsAtOnce(t *testing.
 // The leader looks for the last time just before the slot comes, and all others are turned away just after: somebody must run the slot.
 func TestSlotThatComesWhileTheLeaderLeavesIsNotLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		tb := newTable()
+		tb := pgfake.NewTable()
 		hour := time.Now().UTC().Add(time.Hour).Truncate(time.Hour)
 		leaving := start(t, tb, Config{})
 		term := leaving.mustLead(t, "report")
@@ -115,7 +119,7 @@ func TestSlotThatComesWhileTheLeaderLeavesIsNotLost(t *testing.T) {
 
 func TestLongRunGoesOnWithTheSlotThatCameMeanwhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		tb := newTable()
+		tb := pgfake.NewTable()
 		hour := time.Now().UTC().Add(time.Hour).Truncate(time.Hour)
 		time.Sleep(time.Until(hour.Add(time.Second)))
 		p := start(t, tb, Config{})
@@ -135,7 +139,7 @@ func TestLongRunGoesOnWithTheSlotThatCameMeanwhile(t *testing.T) {
 
 func TestLostTermRunsTheSlotAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		tb := newTable()
+		tb := pgfake.NewTable()
 		hour := time.Now().UTC().Add(time.Hour).Truncate(time.Hour)
 		time.Sleep(time.Until(hour.Add(time.Second)))
 		p := start(t, tb, Config{})
@@ -143,8 +147,8 @@ func TestLostTermRunsTheSlotAgain(t *testing.T) {
 		due, err := p.RunDue(t.Context(), "report", hourly, Policy{}, func(ctx context.Context, s *Slot) error {
 			attempts = append(attempts, s.Attempt())
 			if len(attempts) == 1 {
-				tb.put("report", "thief", 10*time.Second)
-				tb.free("report")
+				tb.Put("report", "thief", 10*time.Second)
+				tb.Free("report")
 				<-ctx.Done()
 				return ctx.Err()
 			}
@@ -158,11 +162,11 @@ func TestLostTermRunsTheSlotAgain(t *testing.T) {
 
 func TestCallWithoutADatabaseReturnsTheError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := start(t, newTable(), Config{})
-		p.path.suffer(always(trouble{fails: errReset}))
+		p := start(t, pgfake.NewTable(), Config{})
+		p.path.Suffer(pgfake.Always(pgfake.Trouble{Fails: pgfake.ErrReset}))
 		called := time.Now()
 		_, err := p.RunDue(t.Context(), "report", hourly, Policy{}, func(context.Context, *Slot) error { return nil })
-		if !errors.Is(err, errReset) {
+		if !errors.Is(err, pgfake.ErrReset) {
 			t.Errorf("%v, want the driver's error", err)
 		}
 		within(t, called, 0, "the error")

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+
+	"github.com/pgleader/pgleader/internal/pgfake"
 )
 
 func TestServerErrorsSayWhatToDoAndStayReachable(t *testing.T) {
@@ -22,10 +24,10 @@ func TestServerErrorsSayWhatToDoAndStayReachable(t *testing.T) {
 	} {
 		t.Run(state, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				p := start(t, newTable(), Config{})
-				p.path.suffer(always(trouble{fails: serverError(state)}))
+				p := start(t, pgfake.NewTable(), Config{})
+				p.path.Suffer(pgfake.Always(pgfake.Trouble{Fails: pgfake.ServerError(state)}))
 				_, ok, err := p.TryAcquire(t.Context(), "report")
-				var server serverError
+				var server pgfake.ServerError
 				if ok || !errors.As(err, &server) || string(server) != state {
 					t.Fatalf("TryAcquire = %v, %v; want the server's error", ok, err)
 				}
@@ -44,7 +46,7 @@ func TestServerErrorsSayWhatToDoAndStayReachable(t *testing.T) {
 
 func TestEachEventIsLoggedOnceWithItsJobHolderAndToken(t *testing.T) {
 	var text strings.Builder
-	p := newProcess(t, newTable(), Config{})
+	p := newProcess(t, pgfake.NewTable(), Config{})
 	p.log = slog.New(slog.NewTextHandler(&text, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	errBoom := errors.New("boom")
 	for _, kind := range []EventKind{Elected, Lost, Resigned, Skipped, Waiting, RenewFailed, LookFailed, ClaimFailed, ResignFailed, ClockSetBack} {
@@ -65,7 +67,7 @@ func TestEachEventIsLoggedOnceWithItsJobHolderAndToken(t *testing.T) {
 
 func TestEventThatConcernsNoJobNamesNone(t *testing.T) {
 	var text strings.Builder
-	p := newProcess(t, newTable(), Config{})
+	p := newProcess(t, pgfake.NewTable(), Config{})
 	p.log = slog.New(slog.NewTextHandler(&text, nil))
 	p.emit(Event{Kind: LookFailed, Holder: p.Holder(), Err: context.DeadlineExceeded})
 	if line := text.String(); strings.Contains(line, "job=") || strings.Contains(line, "token=") || !strings.Contains(line, "level=WARN") {

@@ -7,12 +7,14 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/pgleader/pgleader/internal/pgfake"
 )
 
 // hangForEver makes every statement hang, and returns a function that lets new ones pass. Those that hang stay.
 func (p *process) hangForEver() (back func()) {
-	p.path.suffer(always(trouble{hangs: true}))
-	return func() { p.path.suffer(nil) }
+	p.path.Suffer(pgfake.Always(pgfake.Trouble{Hangs: true}))
+	return func() { p.path.Suffer(nil) }
 }
 
 // What an hour of outage may cost: the calls that are let go at first, then ever fewer up to one a minute.
@@ -22,7 +24,7 @@ func TestKeptCallsAreBoundedOverALongOutage(t *testing.T) {
 	for name, jobs := range map[string][]string{"one candidate": {"report"}, "many candidates": jobNames(100)} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				tb := newTable()
+				tb := pgfake.NewTable()
 				p := start(t, tb, Config{})
 				back := p.hangForEver()
 				ctx, cancel := context.WithCancel(t.Context())
@@ -37,7 +39,7 @@ func TestKeptCallsAreBoundedOverALongOutage(t *testing.T) {
 					})
 				}
 				time.Sleep(time.Hour)
-				if kept := p.path.kept(); kept > keptInAnHour {
+				if kept := p.path.Kept(); kept > keptInAnHour {
 					t.Errorf("the driver keeps %d calls after an hour, want at most %d", kept, keptInAnHour)
 				}
 				back()
@@ -57,14 +59,14 @@ func TestKeptCallsAreBoundedOverALongOutage(t *testing.T) {
 
 func TestTickingProcessKeepsFewCallsOverALongOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := start(t, newTable(), Config{})
+		p := start(t, pgfake.NewTable(), Config{})
 		back := p.hangForEver()
 		for began := time.Now(); time.Since(began) < time.Hour; time.Sleep(time.Second) {
 			if _, ok, err := p.TryAcquire(t.Context(), "report"); ok || err == nil {
 				t.Fatal("a database that does not answer grants a lease")
 			}
 		}
-		if kept := p.path.kept(); kept > keptInAnHour {
+		if kept := p.path.Kept(); kept > keptInAnHour {
 			t.Errorf("the driver keeps %d calls after an hour, want at most %d", kept, keptInAnHour)
 		}
 		back()
@@ -83,7 +85,7 @@ func TestTickingProcessKeepsFewCallsOverALongOutage(t *testing.T) {
 
 func TestLeaderThatIsCutOffLeadsAgainSoonAfter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		tb := newTable()
+		tb := pgfake.NewTable()
 		p := start(t, tb, Config{})
 		ctx, cancel := context.WithCancel(t.Context())
 		elected := make(chan time.Time, 10)
@@ -99,9 +101,9 @@ func TestLeaderThatIsCutOffLeadsAgainSoonAfter(t *testing.T) {
 		time.Sleep(time.Minute)
 		for range 5 {
 			back := p.hangForEver()
-			before := p.path.kept()
+			before := p.path.Kept()
 			time.Sleep(20 * time.Minute)
-			if kept := p.path.kept() - before; kept > keptInAnHour/2 {
+			if kept := p.path.Kept() - before; kept > keptInAnHour/2 {
 				t.Errorf("the driver keeps %d calls of an outage of 20 minutes, want at most %d", kept, keptInAnHour/2)
 			}
 			back()
@@ -122,8 +124,8 @@ func TestLeaderThatIsCutOffLeadsAgainSoonAfter(t *testing.T) {
 // Calls that still hang from an outage that is over must not hinder others.
 func TestAnswerOpensTheGate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		tb := newTable()
-		tb.put("report", "rival", 24*time.Hour)
+		tb := pgfake.NewTable()
+		tb.Put("report", "rival", 24*time.Hour)
 		p := start(t, tb, Config{})
 		defer p.wait(t, "report")()
 		back := p.hangForEver()
@@ -132,10 +134,10 @@ func TestAnswerOpensTheGate(t *testing.T) {
 		time.Sleep(2 * maxGateClose)
 		began := time.Now()
 		time.Sleep(time.Minute)
-		if n, want := len(p.path.asked(began)), int(time.Minute/(p.retryEvery*5/4)); n < want {
+		if n, want := len(p.path.Asked(began)), int(time.Minute/(p.retryEvery*5/4)); n < want {
 			t.Errorf("%d looks in a minute after the outage, want %d", n, want)
 		}
-		p.path.suffer(only(acquire, trouble{slow: time.Second}))
+		p.path.Suffer(pgfake.Only(pgfake.KindAcquire, pgfake.Trouble{Slow: time.Second}))
 		var all sync.WaitGroup
 		for _, job := range jobNames(maxCalls - 1) {
 			all.Go(func() {
@@ -153,19 +155,19 @@ func TestAnswerOpensTheGate(t *testing.T) {
 // Refused connections are no proof that the path is back: behind a broken balancer some calls fail and others hang.
 func TestFailuresOfTheNetworkDoNotOpenTheGate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := start(t, newTable(), Config{})
-		p.path.suffer(func(s statement) trouble {
-			if s.nth%2 == 0 {
-				return trouble{fails: errReset}
+		p := start(t, pgfake.NewTable(), Config{})
+		p.path.Suffer(func(s pgfake.Statement) pgfake.Trouble {
+			if s.Nth%2 == 0 {
+				return pgfake.Trouble{Fails: pgfake.ErrReset}
 			}
-			return trouble{hangs: true}
+			return pgfake.Trouble{Hangs: true}
 		})
 		stop := p.wait(t, "report")
 		time.Sleep(time.Hour)
-		if kept := p.path.kept(); kept > keptInAnHour {
+		if kept := p.path.Kept(); kept > keptInAnHour {
 			t.Errorf("the driver keeps %d calls after an hour, want at most %d", kept, keptInAnHour)
 		}
-		p.path.suffer(nil)
+		p.path.Suffer(nil)
 		time.Sleep(2 * maxGateClose)
 		stop()
 	})
@@ -173,7 +175,7 @@ func TestFailuresOfTheNetworkDoNotOpenTheGate(t *testing.T) {
 
 func TestCallerBehindAClosedGateIsToldSo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := start(t, newTable(), Config{})
+		p := start(t, pgfake.NewTable(), Config{})
 		p.hangForEver()
 		for range 2 * maxKeptFree {
 			began := time.Now()
@@ -186,14 +188,14 @@ func TestCallerBehindAClosedGateIsToldSo(t *testing.T) {
 			}
 			after(t, began, p.callLimit, "a call returned")
 		}
-		t.Errorf("the gate is open after %d calls", p.path.kept())
+		t.Errorf("the gate is open after %d calls", p.path.Kept())
 	})
 }
 
 func TestCallsOfCandidatesAreFewAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := start(t, newTable(), Config{})
-		p.path.suffer(only(acquire, trouble{slow: time.Second}))
+		p := start(t, pgfake.NewTable(), Config{})
+		p.path.Suffer(pgfake.Only(pgfake.KindAcquire, pgfake.Trouble{Slow: time.Second}))
 		var all sync.WaitGroup
 		most := 0
 		for _, job := range jobNames(100) {
@@ -208,7 +210,7 @@ func TestCallsOfCandidatesAreFewAtOnce(t *testing.T) {
 		}
 		for range 15 {
 			synctest.Wait()
-			most = max(most, p.path.kept())
+			most = max(most, p.path.Kept())
 			time.Sleep(time.Second)
 		}
 		all.Wait()
@@ -220,8 +222,8 @@ func TestCallsOfCandidatesAreFewAtOnce(t *testing.T) {
 
 func TestCallerThatGoesDoesNotWaitForItsTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := start(t, newTable(), Config{})
-		p.path.suffer(always(trouble{slow: 4 * time.Second}))
+		p := start(t, pgfake.NewTable(), Config{})
+		p.path.Suffer(pgfake.Always(pgfake.Trouble{Slow: 4 * time.Second}))
 		var all sync.WaitGroup
 		for range maxCalls {
 			all.Go(func() { _, _ = p.Leases(t.Context()) })

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/pgleader/pgleader/internal/pgfake"
 )
 
 // A guardServer is a database that knows one statement, GuardLease. It answers with a row, with none (io.EOF), or an error.
@@ -67,13 +69,13 @@ func guard(t *testing.T, term *Term, answer guardServer) error {
 
 func TestGuardEndsATermWhoseRowIsGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		tb := newTable()
+		tb := pgfake.NewTable()
 		p := start(t, tb, Config{})
 		term := p.mustLead(t, "report")
 		if err := guard(t, term, func(context.Context) error { return nil }); err != nil {
 			t.Errorf("Guard = %v while the term leads", err)
 		}
-		tb.put("report", "another", time.Hour)
+		tb.Put("report", "another", time.Hour)
 		if err := guard(t, term, func(context.Context) error { return io.EOF }); !errors.Is(err, ErrLost) {
 			t.Errorf("Guard = %v, want ErrLost", err)
 		}
@@ -81,7 +83,7 @@ func TestGuardEndsATermWhoseRowIsGone(t *testing.T) {
 			t.Errorf("the context's cause is %v, want ErrLost", context.Cause(term.Context()))
 		}
 		mustResign(t, term)
-		if !tb.live("report") {
+		if !tb.Live("report") {
 			t.Error("it released a lease that is another's")
 		}
 	})
@@ -89,10 +91,10 @@ func TestGuardEndsATermWhoseRowIsGone(t *testing.T) {
 
 func TestGuardThatFailsEndsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := start(t, newTable(), Config{})
+		p := start(t, pgfake.NewTable(), Config{})
 		term := p.mustLead(t, "report")
 		for state, want := range map[string]error{"40001": nil, "57014": nil, "42P01": ErrNotMigrated, "25006": ErrReadOnly} {
-			err := guard(t, term, func(context.Context) error { return serverError(state) })
+			err := guard(t, term, func(context.Context) error { return pgfake.ServerError(state) })
 			if sqlState(err) != state || errors.Is(err, ErrLost) || want != nil && !errors.Is(err, want) {
 				t.Errorf("Guard = %v, want SQLSTATE %s", err, state)
 			}
@@ -111,8 +113,8 @@ func TestGuardWaitsNoLongerThanItsTerm(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				p := start(t, newTable(), Config{})
-				p.path.suffer(only(renewOne, trouble{fails: errReset}))
+				p := start(t, pgfake.NewTable(), Config{})
+				p.path.Suffer(pgfake.Only(pgfake.KindRenewOne, pgfake.Trouble{Fails: pgfake.ErrReset}))
 				began := time.Now()
 				term := p.mustLead(t, "report")
 				if err := guard(t, term, answer); !errors.Is(err, ErrLost) {
@@ -126,7 +128,7 @@ func TestGuardWaitsNoLongerThanItsTerm(t *testing.T) {
 
 func TestGuardOfASuspendedProcessIsRefusedAfterItsAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		tb := newTable()
+		tb := pgfake.NewTable()
 		p := start(t, tb, Config{})
 		wall := p.setWall()
 		term := p.mustLead(t, "report")

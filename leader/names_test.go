@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/pgleader/pgleader/internal/pgfake"
 )
 
 func TestBadJobNamesAreRefusedWithoutAsking(t *testing.T) {
@@ -37,11 +39,11 @@ func TestBadJobNamesAreRefusedWithoutAsking(t *testing.T) {
 		} {
 			t.Run(method+", "+name, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					p := start(t, newTable(), Config{})
+					p := start(t, pgfake.NewTable(), Config{})
 					if err := call(p); !errors.Is(err, ErrJobName) {
 						t.Errorf("%v, want ErrJobName", err)
 					}
-					if n := len(p.path.asked(time.Time{})); n != 0 {
+					if n := len(p.path.Asked(time.Time{})); n != 0 {
 						t.Errorf("asked %d times", n)
 					}
 				})
@@ -57,7 +59,7 @@ func TestOddJobNamesStayWhatTheyAre(t *testing.T) {
 		`Backup '/logs/' + daily 日本`, `"quoted" \ and \u0000 <&>`, " ", " a ", "a", "A", "a\nb\tc", "\x01", "\u2028", "\ufffd", "%s $1 ;--", "🦫",
 	}
 	synctest.Test(t, func(t *testing.T) {
-		tb := newTable()
+		tb := pgfake.NewTable()
 		p, follower := start(t, tb, Config{}), start(t, tb, Config{})
 		var terms []*Term
 		for _, job := range jobs {
@@ -73,7 +75,7 @@ func TestOddJobNamesStayWhatTheyAre(t *testing.T) {
 			if term.Job() != jobs[i] || term.Token() != 1 || term.Context().Err() != nil {
 				t.Errorf("%q: term of %q, token %d, %v", jobs[i], term.Job(), term.Token(), context.Cause(term.Context()))
 			}
-			if row := tb.row(jobs[i]); row.Holder != p.Holder() || !tb.live(jobs[i]) {
+			if row := tb.Row(jobs[i]); row.Holder != p.Holder() || !tb.Live(jobs[i]) {
 				t.Errorf("%q: %+v", jobs[i], row)
 			}
 		}

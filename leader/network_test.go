@@ -8,15 +8,17 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/pgleader/pgleader/internal/pgfake"
 )
 
 // weather is a network and a server of which anything may be expected, with good spells.
-func weather(seed uint64) func(statement) trouble {
+func weather(seed uint64) func(pgfake.Statement) pgfake.Trouble {
 	var mu sync.Mutex
 	random := rand.New(rand.NewPCG(seed, 0))
 	var change time.Time
 	bad := 0
-	return func(statement) trouble {
+	return func(pgfake.Statement) pgfake.Trouble {
 		mu.Lock()
 		defer mu.Unlock()
 		if now := time.Now(); now.After(change) {
@@ -24,30 +26,30 @@ func weather(seed uint64) func(statement) trouble {
 			bad = []int{0, 0, 10, 50, 100}[random.IntN(5)]
 		}
 		if random.IntN(100) >= bad {
-			return trouble{}
+			return pgfake.Trouble{}
 		}
 		seconds := func(most int64) time.Duration { return time.Duration(random.Int64N(most * int64(time.Second))) }
-		return []trouble{
-			{hangs: true},
-			{swallows: true},
-			{fails: errReset},
-			{loses: errReset},
-			{fails: serverError("40001")},
-			{late: seconds(8), slow: seconds(8)},
-			{late: seconds(40), deaf: true},
-			{slow: seconds(40), deaf: true},
-			{late: seconds(40), slow: seconds(20), deaf: true, loses: errReset},
+		return []pgfake.Trouble{
+			{Hangs: true},
+			{Swallows: true},
+			{Fails: pgfake.ErrReset},
+			{Loses: pgfake.ErrReset},
+			{Fails: pgfake.ServerError("40001")},
+			{Late: seconds(8), Slow: seconds(8)},
+			{Late: seconds(40), Deaf: true},
+			{Slow: seconds(40), Deaf: true},
+			{Late: seconds(40), Slow: seconds(20), Deaf: true, Loses: pgfake.ErrReset},
 		}[random.IntN(9)]
 	}
 }
 
 func TestAtMostOneWorksWhateverTheNetworkDoes(t *testing.T) {
-	manyWorkInAnyWeather(t, func(context.Context, *table, *rand.Rand) {})
+	manyWorkInAnyWeather(t, func(context.Context, *pgfake.Table, *rand.Rand) {})
 }
 
 // Back the clock may be set by any time, and forward by less than the margin.
 func TestAtMostOneWorksWhileTheDatabasesClockIsSet(t *testing.T) {
-	manyWorkInAnyWeather(t, func(ctx context.Context, tb *table, random *rand.Rand) {
+	manyWorkInAnyWeather(t, func(ctx context.Context, tb *pgfake.Table, random *rand.Rand) {
 		for {
 			if sleep(ctx, defaultTTL+time.Duration(random.Int64N(int64(time.Minute)))) != nil {
 				return
@@ -56,34 +58,34 @@ func TestAtMostOneWorksWhileTheDatabasesClockIsSet(t *testing.T) {
 			if random.IntN(2) == 0 {
 				d = -time.Duration(random.Int64N(int64([]time.Duration{time.Second, defaultTTL, time.Hour, 24 * time.Hour}[random.IntN(4)])))
 			}
-			tb.step(d)
+			tb.Step(d)
 		}
 	})
 }
 
-func manyWorkInAnyWeather(t *testing.T, torment func(context.Context, *table, *rand.Rand)) {
+func manyWorkInAnyWeather(t *testing.T, torment func(context.Context, *pgfake.Table, *rand.Rand)) {
 	t.Helper()
 	for seed := range uint64(3) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				tb := newTable()
+				tb := pgfake.NewTable()
 				jobs := []string{"a", "b", "c"}
 				var mu sync.Mutex
 				working := make(map[string]string) // job to holder
 				elections := 0
-				tb.takeover = func(job, holder string) {
+				tb.OnTakeover(func(job, holder string) {
 					mu.Lock()
 					defer mu.Unlock()
 					if other := working[job]; other != "" {
 						t.Errorf("%q: %s takes the lease over while %s works", job, holder, other)
 					}
-				}
+				})
 				ctx, cancel := context.WithCancel(t.Context())
 				var all sync.WaitGroup
 				var processes []*process
 				for n := range 3 {
 					p := start(t, tb, Config{Holder: fmt.Sprint("p", n)})
-					p.path.suffer(weather(seed*100 + uint64(n)))
+					p.path.Suffer(weather(seed*100 + uint64(n)))
 					processes = append(processes, p)
 					for _, job := range jobs {
 						all.Go(func() {
@@ -116,12 +118,12 @@ func manyWorkInAnyWeather(t *testing.T, torment func(context.Context, *table, *r
 
 				// When all is well again each job is led within the time that the gate may take, and stays so.
 				for _, p := range processes {
-					p.path.suffer(nil)
+					p.path.Suffer(nil)
 				}
 				time.Sleep(maxGateClose + 20*time.Second)
 				mu.Lock()
 				for _, job := range jobs {
-					if working[job] == "" && !tb.live(job) {
+					if working[job] == "" && !tb.Live(job) {
 						t.Errorf("nobody leads %q", job)
 					}
 				}
@@ -133,7 +135,7 @@ func manyWorkInAnyWeather(t *testing.T, torment func(context.Context, *table, *r
 				all.Wait()
 				time.Sleep(time.Minute)
 				for _, job := range jobs {
-					if tb.live(job) {
+					if tb.Live(job) {
 						t.Errorf("the lease of %q outlives everybody", job)
 					}
 				}

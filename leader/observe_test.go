@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/pgleader/pgleader/internal/pgfake"
 )
 
 type sight struct {
@@ -38,7 +40,7 @@ func (p *process) observe(ctx context.Context, job string, most int) <-chan []si
 
 func TestObserveYieldsTheFirstLookAndEachChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		tb := newTable()
+		tb := pgfake.NewTable()
 		p, leader := start(t, tb, Config{}), start(t, tb, Config{})
 		ctx, cancel := context.WithCancel(t.Context())
 		result := p.observe(ctx, "report", 0)
@@ -47,9 +49,9 @@ func TestObserveYieldsTheFirstLookAndEachChange(t *testing.T) {
 		time.Sleep(time.Minute)              // renewals are no change
 		mustResign(t, term)                  // at 2 min
 		time.Sleep(time.Minute)
-		tb.put("report", "first", time.Hour) // at 3 min
+		tb.Put("report", "first", time.Hour) // at 3 min
 		time.Sleep(time.Minute)
-		tb.put("report", "short", 10*time.Second) // at 4 min, and it expires
+		tb.Put("report", "short", 10*time.Second) // at 4 min, and it expires
 		time.Sleep(time.Minute)
 		cancel()
 
@@ -90,40 +92,41 @@ func TestObserveYieldsTheFirstLookAndEachChange(t *testing.T) {
 
 func TestObserveYieldsOneErrorForARowOfFailures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		tb := newTable()
-		tb.put("report", "rival", time.Hour)
+		tb := pgfake.NewTable()
+		tb.Put("report", "rival", time.Hour)
 		p := start(t, tb, Config{})
 		ctx, cancel := context.WithCancel(t.Context())
 		result := p.observe(ctx, "report", 0)
 		for range 2 {
 			time.Sleep(10 * time.Second)
-			p.path.suffer(always(trouble{fails: errReset}))
+			p.path.Suffer(pgfake.Always(pgfake.Trouble{Fails: pgfake.ErrReset}))
 			time.Sleep(10 * time.Second)
-			p.path.suffer(nil)
+			p.path.Suffer(nil)
 		}
 		time.Sleep(10 * time.Second)
 		cancel()
 		seen := <-result
-		if len(seen) != 4 || seen[0].err != nil || !errors.Is(seen[1].err, errReset) || !errors.Is(seen[2].err, errReset) {
+		if len(seen) != 4 || seen[0].err != nil ||
+			!errors.Is(seen[1].err, pgfake.ErrReset) || !errors.Is(seen[2].err, pgfake.ErrReset) {
 			t.Errorf("saw %v, want the lease, an error for each row of failures, and the end", seen)
 		}
 	})
 }
 
 func TestObserveEndsWithWhatCannotBeMended(t *testing.T) {
-	for name, first := range map[string]trouble{
+	for name, first := range map[string]pgfake.Trouble{
 		"at once":              {},
-		"after other errors":   {fails: errReset},
-		"after a server error": {fails: serverError("25006")},
+		"after other errors":   {Fails: pgfake.ErrReset},
+		"after a server error": {Fails: pgfake.ServerError("25006")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				p := start(t, newTable(), Config{})
-				p.path.suffer(func(s statement) trouble {
-					if s.nth == 1 && first != (trouble{}) {
+				p := start(t, pgfake.NewTable(), Config{})
+				p.path.Suffer(func(s pgfake.Statement) pgfake.Trouble {
+					if s.Nth == 1 && first != (pgfake.Trouble{}) {
 						return first
 					}
-					return trouble{fails: serverError("42P01")}
+					return pgfake.Trouble{Fails: pgfake.ServerError("42P01")}
 				})
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				defer cancel()
@@ -138,17 +141,17 @@ func TestObserveEndsWithWhatCannotBeMended(t *testing.T) {
 
 func TestObserveStopsAskingWhenItsCallerBreaksOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		tb := newTable()
-		tb.put("report", "rival", time.Hour)
+		tb := pgfake.NewTable()
+		tb.Put("report", "rival", time.Hour)
 		p := start(t, tb, Config{})
 		began := time.Now()
 		if seen := <-p.observe(t.Context(), "report", 1); len(seen) != 1 || !seen[0].lease.Live() {
 			t.Errorf("saw %v", seen)
 		}
 		after(t, began, 0, "seen")
-		asked := len(p.path.asked(began))
+		asked := len(p.path.Asked(began))
 		time.Sleep(time.Hour)
-		if n := len(p.path.asked(began)) - asked; n > 0 {
+		if n := len(p.path.Asked(began)) - asked; n > 0 {
 			t.Errorf("%d statements after the break", n)
 		}
 	})
@@ -156,11 +159,11 @@ func TestObserveStopsAskingWhenItsCallerBreaksOff(t *testing.T) {
 
 func TestObserversAndCandidatesShareTheirLooks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		tb := newTable()
+		tb := pgfake.NewTable()
 		p := start(t, tb, Config{})
 		jobs := jobNames(10)
 		for _, job := range jobs {
-			tb.put(job, "rival", time.Hour)
+			tb.Put(job, "rival", time.Hour)
 		}
 		stop := p.wait(t, jobs...)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -171,7 +174,7 @@ func TestObserversAndCandidatesShareTheirLooks(t *testing.T) {
 		time.Sleep(time.Second)
 		began := time.Now()
 		time.Sleep(time.Minute)
-		if n, most := len(p.path.asked(began)), int(time.Minute/p.retryEvery)+1; n > most {
+		if n, most := len(p.path.Asked(began)), int(time.Minute/p.retryEvery)+1; n > most {
 			t.Errorf("%d statements in a minute, want at most %d", n, most)
 		}
 		cancel()
@@ -186,8 +189,8 @@ func TestObserversAndCandidatesShareTheirLooks(t *testing.T) {
 
 func TestSlowObserverSeesTheNewest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		tb := newTable()
-		tb.put("report", "first", time.Hour)
+		tb := pgfake.NewTable()
+		tb.Put("report", "first", time.Hour)
 		p := start(t, tb, Config{})
 		var holders []string
 		for lease := range p.Observe(t.Context(), "report") {
@@ -195,7 +198,7 @@ func TestSlowObserverSeesTheNewest(t *testing.T) {
 				break
 			}
 			for _, holder := range []string{"second", "third"} {
-				tb.put("report", holder, time.Hour)
+				tb.Put("report", holder, time.Hour)
 				time.Sleep(10 * time.Second)
 			}
 		}
@@ -207,9 +210,9 @@ func TestSlowObserverSeesTheNewest(t *testing.T) {
 
 func TestLeasesListsEveryLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		tb := newTable()
-		tb.put("b", "dead", time.Second)
-		tb.put("a", "rival", time.Hour)
+		tb := pgfake.NewTable()
+		tb.Put("b", "dead", time.Second)
+		tb.Put("a", "rival", time.Hour)
 		time.Sleep(time.Minute)
 		p := start(t, tb, Config{})
 		leases, err := p.Leases(t.Context())
@@ -222,11 +225,11 @@ func TestLeasesListsEveryLease(t *testing.T) {
 		if b := leases[1]; b.Job != "b" || b.Live() || b.Left != -59*time.Second || !b.ExpiresAt.Before(time.Now()) {
 			t.Errorf("%+v", b)
 		}
-		p.path.suffer(always(trouble{fails: serverError("42P01")}))
+		p.path.Suffer(pgfake.Always(pgfake.Trouble{Fails: pgfake.ServerError("42P01")}))
 		if _, err := p.Leases(t.Context()); !errors.Is(err, ErrNotMigrated) {
 			t.Errorf("Leases = %v, want ErrNotMigrated", err)
 		}
-		p.path.suffer(always(trouble{hangs: true}))
+		p.path.Suffer(pgfake.Always(pgfake.Trouble{Hangs: true}))
 		began := time.Now()
 		if _, err := p.Leases(t.Context()); err == nil {
 			t.Error("Leases = nil from a database that does not answer")

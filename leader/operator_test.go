@@ -5,13 +5,15 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/pgleader/pgleader/internal/pgfake"
 )
 
 // A service dismisses the leader of a job for which it is a candidate itself. The old leader's network is silent, so that it
 // learns nothing of it.
 func TestCandidateThatDismissesTheLeaderWaitsForItsLeaseToExpire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		tb := newTable()
+		tb := pgfake.NewTable()
 		old, candidate := start(t, tb, Config{}), start(t, tb, Config{})
 		began := time.Now()
 		term := old.mustLead(t, "report")
@@ -49,14 +51,14 @@ func TestCandidateThatDismissesTheLeaderWaitsForItsLeaseToExpire(t *testing.T) {
 // Where the default isolation is a strict one, the server gives up one of two concurrent statements.
 func TestOperatorsStatementsAreAskedAgainWhenARivalsCameFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		tb := newTable()
-		tb.record(midnight(), SlotFailed, 1)
+		tb := pgfake.NewTable()
+		putSlot(tb, midnight(), SlotFailed, 1)
 		p := start(t, tb, Config{})
-		p.path.suffer(func(s statement) trouble {
-			if s.nth == 1 && s.kind != acquire {
-				return trouble{fails: serverError("40001")}
+		p.path.Suffer(func(s pgfake.Statement) pgfake.Trouble {
+			if s.Nth == 1 && s.Kind != pgfake.KindAcquire {
+				return pgfake.Trouble{Fails: pgfake.ServerError("40001")}
 			}
-			return trouble{}
+			return pgfake.Trouble{}
 		})
 		if err := p.Rerun(t.Context(), "job", midnight()); err != nil {
 			t.Error(err)

@@ -7,12 +7,14 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/pgleader/pgleader/internal/pgfake"
 )
 
 // Between the answer to its claim and its use a process may be paused, here by its own OnEvent.
 func TestElectionThatIsOverBeforeItIsUsedIsNotHandedOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		tb := newTable()
+		tb := pgfake.NewTable()
 		p, successor := start(t, tb, Config{}), start(t, tb, Config{})
 		record := p.onEvent
 		var once sync.Once
@@ -52,14 +54,15 @@ func TestTermIsKeptWhileEveryStatementAnswersWithinItsTime(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				p := start(t, newTable(), Config{RenewEvery: tt.renewEvery})
-				p.path.suffer(always(trouble{slow: tt.slow})) // the claim too: it must not push the first renewal out
+				p := start(t, pgfake.NewTable(), Config{RenewEvery: tt.renewEvery})
+				// The claim too: it must not push the first renewal out.
+				p.path.Suffer(pgfake.Always(pgfake.Trouble{Slow: tt.slow}))
 				term := p.mustLead(t, "report")
 				time.Sleep(5 * time.Minute)
 				if err := context.Cause(term.Context()); err != nil {
 					t.Errorf("the term is over: %v", err)
 				}
-				p.path.suffer(nil)
+				p.path.Suffer(nil)
 				mustResign(t, term)
 			})
 		})
@@ -68,8 +71,8 @@ func TestTermIsKeptWhileEveryStatementAnswersWithinItsTime(t *testing.T) {
 
 func TestWaitForATurnDoesNotEatTheTrustWindow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := start(t, newTable(), Config{})
-		p.path.suffer(only(acquire, trouble{slow: 3 * time.Second}))
+		p := start(t, pgfake.NewTable(), Config{})
+		p.path.Suffer(pgfake.Only(pgfake.KindAcquire, pgfake.Trouble{Slow: 3 * time.Second}))
 		terms := make([]*Term, 60) // by eights: the last ones wait for much longer than the TTL
 		var wg sync.WaitGroup
 		for i := range terms {
@@ -91,13 +94,13 @@ func TestWaitForATurnDoesNotEatTheTrustWindow(t *testing.T) {
 
 func TestWakeDuringAClaimIsNotLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		tb := newTable()
-		tb.put("report", "another", time.Hour)
+		tb := pgfake.NewTable()
+		tb.Put("report", "another", time.Hour)
 		p := start(t, tb, Config{RetryEvery: time.Hour})
-		p.path.suffer(only(acquire, trouble{slow: time.Second}))
+		p.path.Suffer(pgfake.Only(pgfake.KindAcquire, pgfake.Trouble{Slow: time.Second}))
 		began := time.Now()
 		time.AfterFunc(500*time.Millisecond, func() {
-			tb.free("report")
+			tb.Free("report")
 			p.Wake("report")
 		})
 		term, err := p.Campaign(t.Context(), "report")
@@ -105,14 +108,14 @@ func TestWakeDuringAClaimIsNotLost(t *testing.T) {
 			t.Fatal(err)
 		}
 		after(t, began, 2*time.Second, "elected by a second claim")
-		p.path.suffer(nil)
+		p.path.Suffer(nil)
 		mustResign(t, term)
 	})
 }
 
 func TestSuspendedMachineWithALongTTLLosesItsTermWithinASecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		tb := newTable()
+		tb := pgfake.NewTable()
 		p := start(t, tb, Config{TTL: 24 * time.Hour})
 		wall := p.setWall()
 		term := p.mustLead(t, "report")
@@ -131,7 +134,7 @@ func TestPanicInOnEventLeavesTheJobFree(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				p := newProcess(t, newTable(), Config{})
+				p := newProcess(t, pgfake.NewTable(), Config{})
 				panics := true
 				p.onEvent = func(Event) {
 					if panics {

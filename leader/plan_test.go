@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/pgleader/pgleader/internal/pgfake"
 )
 
 // Whatever the number of slots that have come due, the latest ones are found, without a gap between them.
@@ -40,9 +42,9 @@ func TestOfManyDueSlotsTheLatestAreFound(t *testing.T) {
 // An outage of 50 minutes leaves 3,000 slots behind, all of which can still be started in time.
 func TestCatchingUpOnAllLeavesNoSlotWithinGraceOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		tb := newTable()
+		tb := pgfake.NewTable()
 		d := &diary{table: tb}
-		tb.record(midnight(), SlotDone, 1)
+		putSlot(tb, midnight(), SlotDone, 1)
 		until(50 * time.Minute)
 		start(t, tb, Config{}).follow(t, every(time.Second), Policy{CatchUp: CatchUpAll}, d.work(0))
 		time.Sleep(10*time.Second + time.Millisecond)
@@ -61,11 +63,12 @@ func TestCatchingUpOnAllLeavesNoSlotWithinGraceOut(t *testing.T) {
 // A job's very first call dies between its election and the start of the slot.
 func TestFirstSlotIsRunByTheNextCallWhenTheFirstOneDies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		tb := newTable()
+		tb := pgfake.NewTable()
 		until(time.Hour + time.Second)
 		dying := start(t, tb, Config{})
-		dying.path.suffer(func(s statement) trouble {
-			return trouble{hangs: s.kind != acquire && (s.kind != survey || s.nth > 1)}
+		dying.path.Suffer(func(s pgfake.Statement) pgfake.Trouble {
+			first := s.Kind == pgfake.KindSurvey && s.Nth == 1
+			return pgfake.Trouble{Hangs: s.Kind != pgfake.KindAcquire && !first}
 		})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
@@ -84,15 +87,15 @@ func TestFirstSlotIsRunByTheNextCallWhenTheFirstOneDies(t *testing.T) {
 // The term is lost after the slot has failed, before the call has returned.
 func TestErrorOfTheLastRunIsReturnedAlsoWhenTheTermIsLostRightAfter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		tb := newTable()
+		tb := pgfake.NewTable()
 		until(time.Hour + time.Second)
 		p := start(t, tb, Config{})
-		p.path.suffer(func(s statement) trouble {
+		p.path.Suffer(func(s pgfake.Statement) pgfake.Trouble {
 			early := time.Since(midnight()) < time.Hour+20*time.Second
-			if s.renews() || s.kind == prune && early {
-				return trouble{fails: errReset}
+			if s.Renews() || s.Kind == pgfake.KindPrune && early {
+				return pgfake.Trouble{Fails: pgfake.ErrReset}
 			}
-			return trouble{}
+			return pgfake.Trouble{}
 		})
 		broken := errors.New("no paper")
 		due, err := p.RunDue(t.Context(), "report", hourly, Policy{}, func(context.Context, *Slot) error { return broken })
@@ -128,9 +131,9 @@ func TestLastSlotOfAScheduleThatEndsIsRunWhenTheCallComesJustAfterIt(t *testing.
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				tb := newTable()
+				tb := pgfake.NewTable()
 				d := &diary{table: tb}
-				tb.record(midnight(), SlotDone, 1)
+				putSlot(tb, midnight(), SlotDone, 1)
 				until(time.Hour + time.Second)
 				ctx, cancel := context.WithTimeout(t.Context(), 2*time.Hour)
 				defer cancel()

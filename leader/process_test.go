@@ -8,12 +8,14 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/pgleader/pgleader/internal/pgfake"
 )
 
 // A process is an elector with its own path to the table and a record of its events.
 type process struct {
 	*Elector
-	path *path
+	path *pgfake.Path
 
 	mu     sync.Mutex
 	events []Event
@@ -21,20 +23,20 @@ type process struct {
 
 // start makes a process with the configuration cfg, in a bubble. At the end of the test it checks that each election was
 // followed by exactly one end.
-func start(t *testing.T, tb *table, cfg Config) *process {
+func start(t *testing.T, tb *pgfake.Table, cfg Config) *process {
 	t.Helper()
 	p := newProcess(t, tb, cfg)
 	t.Cleanup(func() {
-		p.path.unhang()
+		p.path.Unhang()
 		synctest.Wait()
 		p.checkPairs(t)
 	})
 	return p
 }
 
-func newProcess(t *testing.T, tb *table, cfg Config) *process {
+func newProcess(t *testing.T, tb *pgfake.Table, cfg Config) *process {
 	t.Helper()
-	p := &process{path: &path{table: tb, count: make(map[string]int), freed: make(chan struct{})}}
+	p := &process{path: pgfake.NewPath(tb)}
 	cfg.Logger = slog.New(slog.DiscardHandler)
 	cfg.OnEvent = func(event Event) {
 		p.mu.Lock()
@@ -42,7 +44,7 @@ func newProcess(t *testing.T, tb *table, cfg Config) *process {
 		p.events = append(p.events, event)
 	}
 	var err error
-	if p.Elector, err = newElector(p.path.connect, cfg); err != nil {
+	if p.Elector, err = newElector(p.path.Connect, cfg); err != nil {
 		t.Fatal(err)
 	}
 	return p
@@ -126,9 +128,3 @@ func within(t *testing.T, since time.Time, limit time.Duration, what string) {
 		t.Errorf("%s after %v, want within %v", what, got, limit)
 	}
 }
-
-// A serverError is what a driver returns for an error of the server.
-type serverError string
-
-func (e serverError) Error() string    { return "server: SQLSTATE " + string(e) }
-func (e serverError) SQLState() string { return string(e) }

@@ -9,24 +9,26 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/pgleader/pgleader/internal/pgfake"
 )
 
 func TestAllTermsAreRenewedByOneStatement(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := start(t, newTable(), Config{})
+		p := start(t, pgfake.NewTable(), Config{})
 		began := time.Now()
 		var terms []*Term
 		for i := range 100 {
 			terms = append(terms, p.mustLead(t, fmt.Sprintf(`"job" <%d> \ 日本`, i)))
 		}
 		time.Sleep(time.Minute + time.Second)
-		renewals := p.path.asked(began, renewOne, renewMany)
+		renewals := p.path.Asked(began, pgfake.KindRenewOne, pgfake.KindRenewMany)
 		if want := int(time.Minute / p.renewEvery); len(renewals) != want {
 			t.Errorf("%d renewals in a minute, want %d", len(renewals), want)
 		}
 		for i, s := range renewals {
-			if len(s.jobs) != len(terms) {
-				t.Errorf("renewal %d was for %d terms of %d", i, len(s.jobs), len(terms))
+			if len(s.Jobs) != len(terms) {
+				t.Errorf("renewal %d was for %d terms of %d", i, len(s.Jobs), len(terms))
 			}
 		}
 		for _, term := range terms {
@@ -41,37 +43,38 @@ func TestAllTermsAreRenewedByOneStatement(t *testing.T) {
 // The interval is kept from one sending to the next, not from an answer to the next sending.
 func TestSlowRenewalsKeepTheirInterval(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := start(t, newTable(), Config{})
+		p := start(t, pgfake.NewTable(), Config{})
 		began := time.Now()
 		term := p.mustLead(t, "report")
-		p.path.suffer(only(renewOne, trouble{slow: 3 * time.Second}))
+		p.path.Suffer(pgfake.Only(pgfake.KindRenewOne, pgfake.Trouble{Slow: 3 * time.Second}))
 		time.Sleep(time.Minute + 4*time.Second)
-		if n, want := len(p.path.asked(began, renewOne)), int(time.Minute/p.renewEvery); n != want {
+		n, want := len(p.path.Asked(began, pgfake.KindRenewOne)), int(time.Minute/p.renewEvery)
+		if n != want {
 			t.Errorf("%d renewals in a minute, want %d", n, want)
 		}
-		p.path.suffer(nil)
+		p.path.Suffer(nil)
 		mustResign(t, term)
 	})
 }
 
 func TestOutageShorterThanTheTrustWindowKeepsTheLead(t *testing.T) {
-	for name, outage := range map[string]trouble{
-		"errors":               {fails: errReset},
-		"errors after renewal": {loses: errReset},
-		"server errors":        {fails: serverError("57014")},
-		"read-only server":     {fails: serverError("25006")},
-		"hangs":                {hangs: true},
+	for name, outage := range map[string]pgfake.Trouble{
+		"errors":               {Fails: pgfake.ErrReset},
+		"errors after renewal": {Loses: pgfake.ErrReset},
+		"server errors":        {Fails: pgfake.ServerError("57014")},
+		"read-only server":     {Fails: pgfake.ServerError("25006")},
+		"hangs":                {Hangs: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				tb := newTable()
+				tb := pgfake.NewTable()
 				p := start(t, tb, Config{})
 				term := p.mustLead(t, "report")
 				for range 5 {
 					time.Sleep(4 * time.Second)
-					p.path.suffer(always(outage))
+					p.path.Suffer(pgfake.Always(outage))
 					time.Sleep(2 * time.Second)
-					p.path.suffer(nil)
+					p.path.Suffer(nil)
 					time.Sleep(10 * time.Second)
 				}
 				if term.Context().Err() != nil {
@@ -91,46 +94,47 @@ func TestOutageShorterThanTheTrustWindowKeepsTheLead(t *testing.T) {
 
 func TestFailedRenewalIsTriedAgainUntilTheTrustWindowEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		tb := newTable()
+		tb := pgfake.NewTable()
 		p := start(t, tb, Config{})
-		p.path.suffer(only(renewOne, trouble{fails: errReset}))
+		p.path.Suffer(pgfake.Only(pgfake.KindRenewOne, pgfake.Trouble{Fails: pgfake.ErrReset}))
 		began := time.Now()
 		term := p.mustLead(t, "report")
 		<-term.Context().Done()
 		after(t, began, p.ttl-p.margin, "the term ended")
-		if !tb.live("report") {
+		if !tb.Live("report") {
 			t.Error("the lease ended before the term")
 		}
 		synctest.Wait()
 
-		attempts := p.path.asked(began, renewOne)
+		attempts := p.path.Asked(began, pgfake.KindRenewOne)
 		window := p.ttl - p.margin - p.renewEvery
 		fewest, most := int(window/(p.retryPause*3/2)), int(window/(p.retryPause/2))+1
 		if n := len(attempts); n < fewest || n > most {
 			t.Errorf("%d attempts in %v, want %d to %d", n, window, fewest, most)
 		}
-		if last := attempts[len(attempts)-1].at; time.Since(last) > p.retryPause*3/2 {
+		if last := attempts[len(attempts)-1].At; time.Since(last) > p.retryPause*3/2 {
 			t.Errorf("the last attempt was %v before the end", time.Since(last))
 		}
-		if failed := p.reported(RenewFailed); len(failed) != len(attempts) || !errors.Is(failed[0].Err, errReset) {
+		failed := p.reported(RenewFailed)
+		if len(failed) != len(attempts) || !errors.Is(failed[0].Err, pgfake.ErrReset) {
 			t.Errorf("%d failures reported for %d attempts", len(failed), len(attempts))
 		}
 		time.Sleep(time.Minute)
-		if n := len(p.path.asked(began)); n != len(attempts)+1 {
+		if n := len(p.path.Asked(began)); n != len(attempts)+1 {
 			t.Errorf("%d statements after the end of the term", n-len(attempts)-1)
 		}
 	})
 }
 
 func TestRenewalWithoutRowEndsOnlyItsTerm(t *testing.T) {
-	for name, interfere := range map[string]func(*table){
-		"taken over": func(tb *table) { tb.put("b", "rival", time.Hour) },
-		"expired":    func(tb *table) { tb.free("b") },
-		"deleted":    func(tb *table) { tb.mu.Lock(); delete(tb.rows, "b"); tb.mu.Unlock() },
+	for name, interfere := range map[string]func(*pgfake.Table){
+		"taken over": func(tb *pgfake.Table) { tb.Put("b", "rival", time.Hour) },
+		"expired":    func(tb *pgfake.Table) { tb.Free("b") },
+		"deleted":    func(tb *pgfake.Table) { tb.Delete("b") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				tb := newTable()
+				tb := pgfake.NewTable()
 				p := start(t, tb, Config{})
 				began := time.Now()
 				a, b, c := p.mustLead(t, "a"), p.mustLead(t, "b"), p.mustLead(t, "c")
@@ -157,7 +161,7 @@ func TestRenewalWithoutRowEndsOnlyItsTerm(t *testing.T) {
 // Config.OnEvent must not block, but if it does no term outlives its trust for that.
 func TestSlowReportOfALossHoldsUpNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := start(t, newTable(), Config{})
+		p := start(t, pgfake.NewTable(), Config{})
 		record := p.onEvent
 		p.onEvent = func(event Event) {
 			record(event)
@@ -165,7 +169,7 @@ func TestSlowReportOfALossHoldsUpNoOther(t *testing.T) {
 				time.Sleep(time.Minute)
 			}
 		}
-		p.path.suffer(only(renewOne, trouble{fails: errReset}))
+		p.path.Suffer(pgfake.Only(pgfake.KindRenewOne, pgfake.Trouble{Fails: pgfake.ErrReset}))
 		began := time.Now()
 		terms := []*Term{p.mustLead(t, "a"), p.mustLead(t, "b"), p.mustLead(t, "c")}
 		for _, term := range terms {
@@ -178,17 +182,17 @@ func TestSlowReportOfALossHoldsUpNoOther(t *testing.T) {
 
 func TestRenewalOfASingleTermWithoutRowEndsIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		tb := newTable()
+		tb := pgfake.NewTable()
 		p := start(t, tb, Config{})
 		began := time.Now()
 		term := p.mustLead(t, "report")
-		tb.put("report", "rival", time.Hour)
+		tb.Put("report", "rival", time.Hour)
 		<-term.Context().Done()
 		after(t, began, p.renewEvery, "the term ended")
 		if !errors.Is(context.Cause(term.Context()), ErrLost) {
 			t.Errorf("the cause is %v, want ErrLost", context.Cause(term.Context()))
 		}
-		if row := tb.row("report"); row.Holder != "rival" {
+		if row := tb.Row("report"); row.Holder != "rival" {
 			t.Errorf("the lease was taken back by a renewal: %+v", row)
 		}
 	})
@@ -196,11 +200,11 @@ func TestRenewalOfASingleTermWithoutRowEndsIt(t *testing.T) {
 
 func TestLockedRowCostsAtMostItsOwnTerm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		tb := newTable()
+		tb := pgfake.NewTable()
 		p := start(t, tb, Config{})
 		began := time.Now()
 		a, b, c := p.mustLead(t, "a"), p.mustLead(t, "b"), p.mustLead(t, "c")
-		unlock := tb.lock("b")
+		unlock := tb.Lock("b")
 		<-b.Context().Done()
 		after(t, began, p.ttl-p.margin, "the term with the locked row ended")
 		time.Sleep(time.Minute)
@@ -216,13 +220,13 @@ func TestLockedRowIsAskedForAgainInTime(t *testing.T) {
 	for _, jobs := range [][]string{{"b"}, {"a", "b", "c"}} {
 		t.Run(fmt.Sprint(len(jobs), " terms"), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				tb := newTable()
+				tb := pgfake.NewTable()
 				p := start(t, tb, Config{})
 				var terms []*Term
 				for _, job := range jobs {
 					terms = append(terms, p.mustLead(t, job))
 				}
-				unlock := tb.lock("b")
+				unlock := tb.Lock("b")
 				time.Sleep(p.ttl - p.margin - time.Second)
 				unlock()
 				time.Sleep(time.Minute)
@@ -239,27 +243,30 @@ func TestLockedRowIsAskedForAgainInTime(t *testing.T) {
 
 // lib/pq returns from a query only when the server or the network says so (lib/pq#620).
 func TestHangingRenewalIsTriedAgainOnAnotherConnection(t *testing.T) {
-	for name, hang := range map[string]trouble{"before the server": {hangs: true}, "after the server": {swallows: true}} {
+	for name, hang := range map[string]pgfake.Trouble{
+		"before the server": {Hangs: true},
+		"after the server":  {Swallows: true},
+	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				p := start(t, newTable(), Config{})
+				p := start(t, pgfake.NewTable(), Config{})
 				began := time.Now()
 				term := p.mustLead(t, "report")
-				p.path.suffer(func(s statement) trouble {
-					if s.renews() && s.nth == 1 {
+				p.path.Suffer(func(s pgfake.Statement) pgfake.Trouble {
+					if s.Renews() && s.Nth == 1 {
 						return hang
 					}
-					return trouble{}
+					return pgfake.Trouble{}
 				})
 				time.Sleep(time.Minute)
 				if term.Context().Err() != nil {
 					t.Fatalf("the term is over: %v", context.Cause(term.Context()))
 				}
-				again := p.path.asked(began, renewOne)[1].at.Sub(began)
+				again := p.path.Asked(began, pgfake.KindRenewOne)[1].At.Sub(began)
 				if limit := p.renewEvery + p.callLimit + p.retryPause*3/2; again > limit {
 					t.Errorf("the second attempt came after %v, want within %v", again, limit)
 				}
-				if kept := p.path.kept(); kept != 1 {
+				if kept := p.path.Kept(); kept != 1 {
 					t.Errorf("the driver keeps %d calls, want the one that hangs", kept)
 				}
 				mustResign(t, term)
@@ -270,30 +277,30 @@ func TestHangingRenewalIsTriedAgainOnAnotherConnection(t *testing.T) {
 
 func TestTermEndsInTimeWhateverTheDriverDoes(t *testing.T) {
 	for name, state := range map[string]struct {
-		trouble trouble
+		trouble pgfake.Trouble
 		starved bool
 	}{
-		"calls hang":                    {trouble: trouble{hangs: true}},
-		"answers are swallowed":         {trouble: trouble{swallows: true}},
-		"answers come late":             {trouble: trouble{slow: time.Minute}},
-		"answers come late to the deaf": {trouble: trouble{slow: time.Minute, deaf: true}},
-		"statements arrive late":        {trouble: trouble{late: 10 * time.Second, deaf: true}},
+		"calls hang":                    {trouble: pgfake.Trouble{Hangs: true}},
+		"answers are swallowed":         {trouble: pgfake.Trouble{Swallows: true}},
+		"answers come late":             {trouble: pgfake.Trouble{Slow: time.Minute}},
+		"answers come late to the deaf": {trouble: pgfake.Trouble{Slow: time.Minute, Deaf: true}},
+		"statements arrive late":        {trouble: pgfake.Trouble{Late: 10 * time.Second, Deaf: true}},
 		"no connection comes free":      {starved: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				tb := newTable()
+				tb := pgfake.NewTable()
 				p := start(t, tb, Config{})
 				began := time.Now()
 				terms := []*Term{p.mustLead(t, "a"), p.mustLead(t, "b")}
-				p.path.suffer(always(state.trouble))
-				p.path.mu.Lock()
-				p.path.starved = state.starved
-				p.path.mu.Unlock()
+				p.path.Suffer(pgfake.Always(state.trouble))
+				if state.starved {
+					p.path.Starve()
+				}
 				for _, term := range terms {
 					<-term.Context().Done()
 					after(t, began, p.ttl-p.margin, "the term ended")
-					if !tb.live(term.Job()) {
+					if !tb.Live(term.Job()) {
 						t.Error("the lease ended before the term")
 					}
 				}
@@ -305,11 +312,12 @@ func TestTermEndsInTimeWhateverTheDriverDoes(t *testing.T) {
 
 func TestAnswerAfterTheEndOfTrustIsWorthNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		tb := newTable()
+		tb := pgfake.NewTable()
 		p := start(t, tb, Config{RenewEvery: 8500 * time.Millisecond})
 		began := time.Now()
 		term := p.mustLead(t, "report")
-		p.path.suffer(only(renewOne, trouble{slow: p.callLimit + time.Second, deaf: true}))
+		late := pgfake.Trouble{Slow: p.callLimit + time.Second, Deaf: true}
+		p.path.Suffer(pgfake.Only(pgfake.KindRenewOne, late))
 		<-term.Context().Done()
 		after(t, began, p.ttl-p.margin, "the term ended")
 		time.Sleep(time.Minute)
@@ -321,20 +329,20 @@ func TestAnswerAfterTheEndOfTrustIsWorthNothing(t *testing.T) {
 
 func TestDeadPooledConnectionsCostNoRenewal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := start(t, newTable(), Config{})
+		p := start(t, pgfake.NewTable(), Config{})
 		term := p.mustLead(t, "report")
-		p.path.suffer(func(s statement) trouble {
-			if s.nth <= 2 {
-				return trouble{fails: driver.ErrBadConn}
+		p.path.Suffer(func(s pgfake.Statement) pgfake.Trouble {
+			if s.Nth <= 2 {
+				return pgfake.Trouble{Fails: driver.ErrBadConn}
 			}
-			return trouble{}
+			return pgfake.Trouble{}
 		})
 		time.Sleep(p.renewEvery)
 		synctest.Wait()
 		if failed := p.reported(RenewFailed); len(failed) > 0 {
 			t.Errorf("reported: %v", failed[0].Err)
 		}
-		if n := len(p.path.asked(time.Time{}, renewOne)); n != 3 {
+		if n := len(p.path.Asked(time.Time{}, pgfake.KindRenewOne)); n != 3 {
 			t.Errorf("asked %d times, want 3", n)
 		}
 		mustResign(t, term)
@@ -343,11 +351,11 @@ func TestDeadPooledConnectionsCostNoRenewal(t *testing.T) {
 
 func TestTermElectedDuringARenewalIsRenewedToo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := start(t, newTable(), Config{})
+		p := start(t, pgfake.NewTable(), Config{})
 		a := p.mustLead(t, "a")
-		p.path.suffer(only(renewOne, trouble{hangs: true}))
+		p.path.Suffer(pgfake.Only(pgfake.KindRenewOne, pgfake.Trouble{Hangs: true}))
 		time.Sleep(p.renewEvery + time.Second)
-		p.path.suffer(nil)
+		p.path.Suffer(nil)
 		b := p.mustLead(t, "b")
 		time.Sleep(time.Minute)
 		if a.Context().Err() != nil || b.Context().Err() != nil {
@@ -359,7 +367,7 @@ func TestTermElectedDuringARenewalIsRenewedToo(t *testing.T) {
 
 func TestNothingRunsWhileNothingIsHeldOrWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		tb := newTable()
+		tb := pgfake.NewTable()
 		p := start(t, tb, Config{})
 		running := func() []bool {
 			synctest.Wait()
@@ -370,7 +378,7 @@ func TestNothingRunsWhileNothingIsHeldOrWaitedFor(t *testing.T) {
 		for range 3 {
 			term := p.mustLead(t, "report")
 			ctx, cancel := context.WithCancel(t.Context())
-			tb.put("other", "rival", time.Hour)
+			tb.Put("other", "rival", time.Hour)
 			go func() { _, _ = p.Campaign(ctx, "other") }()
 			time.Sleep(time.Minute)
 			if got := running(); !slices.Equal(got, []bool{true, true, true}) {
@@ -382,9 +390,9 @@ func TestNothingRunsWhileNothingIsHeldOrWaitedFor(t *testing.T) {
 			if got := running(); !slices.Equal(got, []bool{false, false, false}) {
 				t.Errorf("renewing, looking, watching = %v while nothing is held or waited for", got)
 			}
-			asked := len(p.path.asked(time.Time{}))
+			asked := len(p.path.Asked(time.Time{}))
 			time.Sleep(time.Hour)
-			if n := len(p.path.asked(time.Time{})) - asked; n > 0 {
+			if n := len(p.path.Asked(time.Time{})) - asked; n > 0 {
 				t.Errorf("%d statements in an idle hour", n)
 			}
 		}

@@ -8,23 +8,25 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/pgleader/pgleader/internal/pgfake"
 )
 
 func TestResignEndsTheContextBeforeItAsks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		tb := newTable()
+		tb := pgfake.NewTable()
 		p := start(t, tb, Config{})
 		term := p.mustLead(t, "report")
-		p.path.suffer(func(s statement) trouble {
-			if s.kind == release && term.Context().Err() == nil {
+		p.path.Suffer(func(s pgfake.Statement) pgfake.Trouble {
+			if s.Kind == pgfake.KindRelease && term.Context().Err() == nil {
 				t.Error("asked while the term's context lives")
 			}
-			return trouble{}
+			return pgfake.Trouble{}
 		})
 		began := time.Now()
 		mustResign(t, term)
 		after(t, began, 0, "resigned")
-		if tb.live("report") {
+		if tb.Live("report") {
 			t.Error("the lease lives on")
 		}
 		if errors.Is(context.Cause(term.Context()), ErrLost) {
@@ -37,19 +39,19 @@ func TestResignEndsTheContextBeforeItAsks(t *testing.T) {
 }
 
 func TestResignIsBoundedByTheLifeOfTheLease(t *testing.T) {
-	for name, outage := range map[string]trouble{
-		"calls hang":       {hangs: true},
-		"errors":           {fails: errReset},
-		"read-only server": {fails: serverError("25006")},
+	for name, outage := range map[string]pgfake.Trouble{
+		"calls hang":       {Hangs: true},
+		"errors":           {Fails: pgfake.ErrReset},
+		"read-only server": {Fails: pgfake.ServerError("25006")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				tb := newTable()
+				tb := pgfake.NewTable()
 				p := start(t, tb, Config{})
 				elected := time.Now()
 				term := p.mustLead(t, "report")
 				time.Sleep(2 * time.Second)
-				p.path.suffer(always(outage))
+				p.path.Suffer(pgfake.Always(outage))
 				began := time.Now()
 				ended := make(chan time.Time, 1)
 				context.AfterFunc(term.Context(), func() { ended <- time.Now() })
@@ -67,14 +69,14 @@ func TestResignIsBoundedByTheLifeOfTheLease(t *testing.T) {
 					t.Errorf("%d failures reported, want the first", n)
 				}
 
-				asked := len(p.path.asked(time.Time{}, release))
+				asked := len(p.path.Asked(time.Time{}, pgfake.KindRelease))
 				if asked < 2 {
 					t.Errorf("asked %d times, want several", asked)
 				}
 				if err := term.Resign(); err != nil {
 					t.Errorf("Resign = %v after the end of the lease", err)
 				}
-				if n := len(p.path.asked(time.Time{}, release)) - asked; n > 0 {
+				if n := len(p.path.Asked(time.Time{}, pgfake.KindRelease)) - asked; n > 0 {
 					t.Errorf("asked %d times after the end of the lease", n)
 				}
 			})
@@ -83,27 +85,27 @@ func TestResignIsBoundedByTheLifeOfTheLease(t *testing.T) {
 }
 
 func TestResignTriesAgainUntilTheDatabaseHears(t *testing.T) {
-	for name, first := range map[string]trouble{
-		"error":            {fails: errReset},
-		"answer lost":      {loses: errReset},
-		"call hangs":       {hangs: true},
-		"answer swallowed": {swallows: true},
+	for name, first := range map[string]pgfake.Trouble{
+		"error":            {Fails: pgfake.ErrReset},
+		"answer lost":      {Loses: pgfake.ErrReset},
+		"call hangs":       {Hangs: true},
+		"answer swallowed": {Swallows: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				tb := newTable()
+				tb := pgfake.NewTable()
 				p := start(t, tb, Config{})
 				term := p.mustLead(t, "report")
-				p.path.suffer(func(s statement) trouble {
-					if s.nth == 1 {
+				p.path.Suffer(func(s pgfake.Statement) pgfake.Trouble {
+					if s.Nth == 1 {
 						return first
 					}
-					return trouble{}
+					return pgfake.Trouble{}
 				})
 				began := time.Now()
 				mustResign(t, term)
 				within(t, began, p.callLimit+p.retryPause, "resigned")
-				if tb.live("report") {
+				if tb.Live("report") {
 					t.Error("the lease lives on")
 				}
 			})
@@ -114,19 +116,19 @@ func TestResignTriesAgainUntilTheDatabaseHears(t *testing.T) {
 // etcd#22123: a resignation that failed forgot the leadership, and the retry did nothing.
 func TestFailedResignIsTriedAgainByTheNextCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		tb := newTable()
+		tb := pgfake.NewTable()
 		p := start(t, tb, Config{})
 		term := p.mustLead(t, "report")
-		p.path.suffer(only(release, trouble{fails: serverError("42501")}))
+		p.path.Suffer(pgfake.Only(pgfake.KindRelease, pgfake.Trouble{Fails: pgfake.ServerError("42501")}))
 		if err := term.Resign(); sqlState(err) != "42501" {
 			t.Fatalf("Resign = %v, want the server's error", err)
 		}
-		if !tb.live("report") {
+		if !tb.Live("report") {
 			t.Fatal("the lease is over, the test shows nothing")
 		}
-		p.path.suffer(nil)
+		p.path.Suffer(nil)
 		mustResign(t, term)
-		if tb.live("report") {
+		if tb.Live("report") {
 			t.Error("the second call did not end the lease")
 		}
 		if n := len(p.reported(Resigned)); n != 1 {
@@ -137,12 +139,12 @@ func TestFailedResignIsTriedAgainByTheNextCall(t *testing.T) {
 
 func TestResignAgainAsksNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := start(t, newTable(), Config{})
+		p := start(t, pgfake.NewTable(), Config{})
 		term := p.mustLead(t, "report")
 		for range 3 {
 			mustResign(t, term)
 		}
-		if n := len(p.path.asked(time.Time{}, release)); n != 1 {
+		if n := len(p.path.Asked(time.Time{}, pgfake.KindRelease)); n != 1 {
 			t.Errorf("asked %d times, want once", n)
 		}
 	})
@@ -152,13 +154,13 @@ func TestResignAgainAsksNothing(t *testing.T) {
 // still while calls wait for a mutex.
 func TestConcurrentResignsAskOnce(t *testing.T) {
 	arrived, answer := make(chan struct{}, 10), make(chan struct{})
-	p := newProcess(t, newTable(), Config{})
-	p.path.suffer(func(s statement) trouble {
-		if s.kind == release {
+	p := newProcess(t, pgfake.NewTable(), Config{})
+	p.path.Suffer(func(s pgfake.Statement) pgfake.Trouble {
+		if s.Kind == pgfake.KindRelease {
 			arrived <- struct{}{}
 			<-answer
 		}
-		return trouble{}
+		return pgfake.Trouble{}
 	})
 	term := p.mustLead(t, "report")
 	results := make(chan error, 10)
@@ -185,7 +187,7 @@ func TestConcurrentResignsAskOnce(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if n := len(p.path.asked(time.Time{}, release)); n != 1 {
+	if n := len(p.path.Asked(time.Time{}, pgfake.KindRelease)); n != 1 {
 		t.Errorf("asked %d times, want once", n)
 	}
 	if n := len(p.reported(Resigned)); n != 1 {
@@ -195,17 +197,17 @@ func TestConcurrentResignsAskOnce(t *testing.T) {
 
 func TestResignAfterATakeoverAsksNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		tb := newTable()
+		tb := pgfake.NewTable()
 		p := start(t, tb, Config{})
 		term := p.mustLead(t, "report")
-		tb.put("report", "rival", time.Hour)
+		tb.Put("report", "rival", time.Hour)
 		<-term.Context().Done()
 		mustResign(t, term)
-		if n := len(p.path.asked(time.Time{}, release)); n != 0 {
+		if n := len(p.path.Asked(time.Time{}, pgfake.KindRelease)); n != 0 {
 			t.Errorf("asked %d times", n)
 		}
-		if !tb.live("report") || tb.row("report").Holder != "rival" {
-			t.Errorf("the successor's lease is %+v", tb.row("report"))
+		if !tb.Live("report") || tb.Row("report").Holder != "rival" {
+			t.Errorf("the successor's lease is %+v", tb.Row("report"))
 		}
 		if n := len(p.reported(Resigned)); n != 0 {
 			t.Error("a lost term was reported as resigned")
@@ -216,10 +218,10 @@ func TestResignAfterATakeoverAsksNothing(t *testing.T) {
 // ShedLock#74: a late unlock hit the successor.
 func TestStalledLeaderResignsWithoutTouchingItsSuccessor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		tb := newTable()
+		tb := pgfake.NewTable()
 		a, b := start(t, tb, Config{}), start(t, tb, Config{})
 		old := a.mustLead(t, "report")
-		a.path.suffer(always(trouble{hangs: true}))
+		a.path.Suffer(pgfake.Always(pgfake.Trouble{Hangs: true}))
 		term, err := b.Campaign(t.Context(), "report")
 		if err != nil {
 			t.Fatal(err)
@@ -227,11 +229,12 @@ func TestStalledLeaderResignsWithoutTouchingItsSuccessor(t *testing.T) {
 		if old.Context().Err() == nil {
 			t.Error("two terms at once")
 		}
-		a.path.suffer(nil)
+		a.path.Suffer(nil)
 		if err := old.Resign(); err != nil {
 			t.Errorf("Resign = %v", err)
 		}
-		if row := tb.row("report"); !tb.live("report") || row.Holder != b.Holder() || row.Token != term.Token() {
+		row := tb.Row("report")
+		if !tb.Live("report") || row.Holder != b.Holder() || row.Token != term.Token() {
 			t.Errorf("the successor's lease is %+v", row)
 		}
 		if term.Context().Err() != nil {
@@ -243,13 +246,13 @@ func TestStalledLeaderResignsWithoutTouchingItsSuccessor(t *testing.T) {
 
 func TestResignReleasesALeaseThatOutlivesItsLostTerm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		tb := newTable()
+		tb := pgfake.NewTable()
 		p := start(t, tb, Config{})
 		term := p.mustLead(t, "report")
-		p.path.suffer(only(renewOne, trouble{fails: errReset}))
+		p.path.Suffer(pgfake.Only(pgfake.KindRenewOne, pgfake.Trouble{Fails: pgfake.ErrReset}))
 		<-term.Context().Done()
 		mustResign(t, term)
-		if tb.live("report") {
+		if tb.Live("report") {
 			t.Error("the lease lives on, and the job has no leader")
 		}
 		if n := len(p.reported(Resigned)); n != 0 {
@@ -260,27 +263,30 @@ func TestResignReleasesALeaseThatOutlivesItsLostTerm(t *testing.T) {
 
 // The renewal whose answer was lost has prolonged the lease, so that it lives for longer than the last answer promised.
 func TestResignReleasesALeaseThatAnUnansweredRenewalProlonged(t *testing.T) {
-	for name, lost := range map[string]trouble{"answer lost": {loses: errReset}, "answer swallowed": {swallows: true}} {
+	for name, lost := range map[string]pgfake.Trouble{
+		"answer lost":      {Loses: pgfake.ErrReset},
+		"answer swallowed": {Swallows: true},
+	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				tb := newTable()
+				tb := pgfake.NewTable()
 				p := start(t, tb, Config{})
 				elected := time.Now()
 				term := p.mustLead(t, "report")
-				p.path.suffer(func(s statement) trouble {
-					if s.nth == 1 {
+				p.path.Suffer(func(s pgfake.Statement) pgfake.Trouble {
+					if s.Nth == 1 {
 						return lost
 					}
-					return trouble{fails: errReset}
+					return pgfake.Trouble{Fails: pgfake.ErrReset}
 				})
 				<-term.Context().Done()
 				time.Sleep(time.Until(elected.Add(p.ttl + time.Second)))
-				if !tb.live("report") {
+				if !tb.Live("report") {
 					t.Fatal("the lease is over, the test shows nothing")
 				}
-				p.path.suffer(nil)
+				p.path.Suffer(nil)
 				mustResign(t, term)
-				if tb.live("report") {
+				if tb.Live("report") {
 					t.Error("Resign = nil, and the lease lives on")
 				}
 			})
@@ -289,20 +295,20 @@ func TestResignReleasesALeaseThatAnUnansweredRenewalProlonged(t *testing.T) {
 }
 
 func TestRenewalUnderWayDoesNotUndoAResignation(t *testing.T) {
-	for name, slow := range map[string]trouble{
-		"before the release": {slow: 2 * time.Second},
-		"after the release":  {late: 2 * time.Second},
+	for name, slow := range map[string]pgfake.Trouble{
+		"before the release": {Slow: 2 * time.Second},
+		"after the release":  {Late: 2 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				tb := newTable()
+				tb := pgfake.NewTable()
 				p := start(t, tb, Config{})
 				term := p.mustLead(t, "report")
-				p.path.suffer(only(renewOne, slow))
+				p.path.Suffer(pgfake.Only(pgfake.KindRenewOne, slow))
 				time.Sleep(p.renewEvery + time.Second)
 				mustResign(t, term)
 				time.Sleep(p.callLimit)
-				if tb.live("report") {
+				if tb.Live("report") {
 					t.Error("the lease lives again")
 				}
 				if n := len(p.reported(Lost)); n != 0 {
@@ -316,10 +322,10 @@ func TestRenewalUnderWayDoesNotUndoAResignation(t *testing.T) {
 // A process that has resigned can be elected again, while its resignation has not come through.
 func TestTermAfterAFailedResignHasANewToken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		tb := newTable()
+		tb := pgfake.NewTable()
 		p := start(t, tb, Config{})
 		old := p.mustLead(t, "report")
-		p.path.suffer(only(release, trouble{fails: serverError("42501")}))
+		p.path.Suffer(pgfake.Only(pgfake.KindRelease, pgfake.Trouble{Fails: pgfake.ServerError("42501")}))
 		if err := old.Resign(); err == nil {
 			t.Fatal("Resign = nil")
 		}
@@ -327,9 +333,9 @@ func TestTermAfterAFailedResignHasANewToken(t *testing.T) {
 		if term.Token() != old.Token()+1 {
 			t.Errorf("token %d follows %d", term.Token(), old.Token())
 		}
-		p.path.suffer(nil)
+		p.path.Suffer(nil)
 		_ = old.Resign()
-		if !tb.live("report") || term.Context().Err() != nil {
+		if !tb.Live("report") || term.Context().Err() != nil {
 			t.Error("the old term's resignation ended the new one")
 		}
 		mustResign(t, term)
@@ -338,7 +344,7 @@ func TestTermAfterAFailedResignHasANewToken(t *testing.T) {
 
 // A term that is resigned in the same moment in which it is found lost has one end, and its cause and its report agree.
 func TestTermThatIsResignedAndLostAtOnceEndsOnce(t *testing.T) {
-	p := newProcess(t, newTable(), Config{})
+	p := newProcess(t, pgfake.NewTable(), Config{})
 	for range 5000 {
 		term := p.mustLead(t, "report")
 		var both sync.WaitGroup
@@ -361,7 +367,8 @@ func TestTermThatIsResignedAndLostAtOnceEndsOnce(t *testing.T) {
 
 // A connection is given back whatever became of the call.
 func TestEveryConnectionIsGivenBack(t *testing.T) {
-	p := newProcess(t, newTable(), Config{})
+	tb := pgfake.NewTable()
+	p := newProcess(t, tb, Config{})
 	for range 1000 {
 		term, err := p.Campaign(t.Context(), "report")
 		if err != nil {
@@ -371,7 +378,7 @@ func TestEveryConnectionIsGivenBack(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if lent, token := p.path.kept(), p.path.table.row("report").Token; lent != 0 || token != 1000 {
+	if lent, token := p.path.Kept(), tb.Row("report").Token; lent != 0 || token != 1000 {
 		t.Errorf("%d connections are not given back, token %d", lent, token)
 	}
 	p.checkPairs(t)

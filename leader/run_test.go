@@ -9,6 +9,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/pgleader/pgleader/internal/pgfake"
 )
 
 var errWork = errors.New("work failed")
@@ -17,7 +19,7 @@ func TestRunReturnsWhatWorkReturns(t *testing.T) {
 	for name, want := range map[string]error{"nil": nil, "error": errWork} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				tb := newTable()
+				tb := pgfake.NewTable()
 				p := start(t, tb, Config{})
 				runs := 0
 				err := p.Run(t.Context(), "report", func(ctx context.Context, term *Term) error {
@@ -31,7 +33,7 @@ func TestRunReturnsWhatWorkReturns(t *testing.T) {
 				if !errors.Is(err, want) || runs != 1 {
 					t.Errorf("Run = %v after %d runs, want %v after 1", err, runs, want)
 				}
-				if tb.live("report") {
+				if tb.Live("report") {
 					t.Error("the lease was not released")
 				}
 			})
@@ -41,7 +43,7 @@ func TestRunReturnsWhatWorkReturns(t *testing.T) {
 
 func TestTwoRunsOfOneProcessNeverWorkAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		tb := newTable()
+		tb := pgfake.NewTable()
 		p := start(t, tb, Config{})
 		var working, runs atomic.Int32
 		work := func(ctx context.Context, _ *Term) error {
@@ -62,7 +64,7 @@ func TestTwoRunsOfOneProcessNeverWorkAtOnce(t *testing.T) {
 		}
 		for range 5 { // the term is lost, and the job free, while the work goes on
 			time.Sleep(time.Minute)
-			tb.put("report", "rival", 10*time.Second)
+			tb.Put("report", "rival", 10*time.Second)
 		}
 		all.Wait()
 		if n := runs.Load(); n < 6 {
@@ -73,7 +75,7 @@ func TestTwoRunsOfOneProcessNeverWorkAtOnce(t *testing.T) {
 
 func TestTryAcquireGetsNoTermBesideWorkThatOutlivesItsTerm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		tb := newTable()
+		tb := pgfake.NewTable()
 		p := start(t, tb, Config{})
 		terms := make(chan *Term, 2)
 		done := make(chan error)
@@ -90,7 +92,7 @@ func TestTryAcquireGetsNoTermBesideWorkThatOutlivesItsTerm(t *testing.T) {
 		if again := p.mustLead(t, "report"); again != term {
 			t.Error("TryAcquire did not return the term that Run has")
 		}
-		tb.put("report", "rival", time.Second)
+		tb.Put("report", "rival", time.Second)
 		<-term.Context().Done()
 		time.Sleep(time.Minute)
 		began := time.Now()
@@ -112,7 +114,7 @@ func TestTryAcquireGetsNoTermBesideWorkThatOutlivesItsTerm(t *testing.T) {
 
 func TestWorkStopsBeforeASuccessorLeads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		tb := newTable()
+		tb := pgfake.NewTable()
 		a, b := start(t, tb, Config{}), start(t, tb, Config{})
 		ctx, cancel := context.WithCancel(t.Context())
 		stopped := make(chan time.Time, 1)
@@ -128,7 +130,7 @@ func TestWorkStopsBeforeASuccessorLeads(t *testing.T) {
 			})
 		}()
 		time.Sleep(7 * time.Second)
-		a.path.suffer(always(trouble{hangs: true}))
+		a.path.Suffer(pgfake.Always(pgfake.Trouble{Hangs: true}))
 		term, err := b.Campaign(t.Context(), "report")
 		if err != nil {
 			t.Fatal(err)
@@ -137,7 +139,7 @@ func TestWorkStopsBeforeASuccessorLeads(t *testing.T) {
 			t.Errorf("a successor led %v after the work's context ended, want %v at least", lead, a.margin)
 		}
 		cancel()
-		a.path.unhang()
+		a.path.Unhang()
 		if err := <-done; !errors.Is(err, context.Canceled) {
 			t.Errorf("Run = %v, want context.Canceled", err)
 		}
@@ -148,7 +150,7 @@ func TestWorkStopsBeforeASuccessorLeads(t *testing.T) {
 // kuberhealthy#1533: one failed renewal, and never a leader again.
 func TestRunLeadsAgainAfterEachOfAHundredLosses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		tb := newTable()
+		tb := pgfake.NewTable()
 		p := start(t, tb, Config{})
 		const losses = 100
 		runs := 0
@@ -163,13 +165,13 @@ func TestRunLeadsAgainAfterEachOfAHundredLosses(t *testing.T) {
 				return errWork
 			}
 			if runs%2 == 0 {
-				tb.put("report", "rival", time.Second)
+				tb.Put("report", "rival", time.Second)
 			} else {
-				p.path.suffer(func(s statement) trouble {
-					if ctx.Err() == nil && s.renews() {
-						return trouble{fails: errReset}
+				p.path.Suffer(func(s pgfake.Statement) pgfake.Trouble {
+					if ctx.Err() == nil && s.Renews() {
+						return pgfake.Trouble{Fails: pgfake.ErrReset}
 					}
-					return trouble{}
+					return pgfake.Trouble{}
 				})
 			}
 			<-ctx.Done()
@@ -190,12 +192,12 @@ func TestWorkThatReturnsAfterALossIsDoneAgain(t *testing.T) {
 	for name, result := range map[string]error{"nil": nil, "error": errWork} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				tb := newTable()
+				tb := pgfake.NewTable()
 				p := start(t, tb, Config{})
 				runs := 0
 				err := p.Run(t.Context(), "report", func(ctx context.Context, _ *Term) error {
 					if runs++; runs == 1 {
-						tb.put("report", "rival", 10*time.Second)
+						tb.Put("report", "rival", 10*time.Second)
 						<-ctx.Done()
 						return result
 					}
@@ -212,7 +214,7 @@ func TestWorkThatReturnsAfterALossIsDoneAgain(t *testing.T) {
 // kubernetes#139991: the lease was released while the callback still ran.
 func TestLeaseIsHeldUntilWorkThatIgnoresItsContextReturns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		tb := newTable()
+		tb := pgfake.NewTable()
 		p := start(t, tb, Config{})
 		ctx, cancel := context.WithCancel(t.Context())
 		began := time.Now()
@@ -223,8 +225,8 @@ func TestLeaseIsHeldUntilWorkThatIgnoresItsContextReturns(t *testing.T) {
 			}
 			for range 60 {
 				time.Sleep(time.Minute)
-				if !tb.live("report") || tb.row("report").Token != term.Token() || term.Context().Err() != nil {
-					t.Fatalf("the lease was given up during the work: %+v", tb.row("report"))
+				if !tb.Live("report") || tb.Row("report").Token != term.Token() || term.Context().Err() != nil {
+					t.Fatalf("the lease was given up during the work: %+v", tb.Row("report"))
 				}
 			}
 			return errWork
@@ -233,7 +235,7 @@ func TestLeaseIsHeldUntilWorkThatIgnoresItsContextReturns(t *testing.T) {
 			t.Errorf("Run = %v, want %v", err, errWork)
 		}
 		after(t, began, time.Hour, "returned")
-		if tb.live("report") {
+		if tb.Live("report") {
 			t.Error("the lease was not released after the work")
 		}
 	})
@@ -242,7 +244,7 @@ func TestLeaseIsHeldUntilWorkThatIgnoresItsContextReturns(t *testing.T) {
 // kubernetes-client/python#2670: the callback died, and the lease was renewed for ever.
 func TestPanicInWorkEndsTheTermAndGoesOnUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		tb := newTable()
+		tb := pgfake.NewTable()
 		p := start(t, tb, Config{})
 		var term *Term
 		func() {
@@ -257,7 +259,7 @@ func TestPanicInWorkEndsTheTermAndGoesOnUp(t *testing.T) {
 			})
 			t.Error("Run returned")
 		}()
-		if term.Context().Err() == nil || tb.live("report") {
+		if term.Context().Err() == nil || tb.Live("report") {
 			t.Error("the term was not ended and released")
 		}
 		mustResign(t, p.mustLead(t, "report"))
@@ -266,7 +268,7 @@ func TestPanicInWorkEndsTheTermAndGoesOnUp(t *testing.T) {
 
 func TestGoexitInWorkEndsTheTerm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		tb := newTable()
+		tb := pgfake.NewTable()
 		p := start(t, tb, Config{})
 		var all sync.WaitGroup
 		all.Go(func() {
@@ -277,7 +279,7 @@ func TestGoexitInWorkEndsTheTerm(t *testing.T) {
 			t.Error("Run returned")
 		})
 		all.Wait()
-		if tb.live("report") {
+		if tb.Live("report") {
 			t.Error("the lease was not released")
 		}
 		mustResign(t, p.mustLead(t, "report"))
@@ -286,7 +288,7 @@ func TestGoexitInWorkEndsTheTerm(t *testing.T) {
 
 func TestRunEndsWhenItsWorkResigns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		tb := newTable()
+		tb := pgfake.NewTable()
 		p := start(t, tb, Config{})
 		runs := 0
 		err := p.Run(t.Context(), "report", func(ctx context.Context, term *Term) error {
@@ -306,13 +308,13 @@ func TestRunEndsWhenItsWorkResigns(t *testing.T) {
 
 func TestRunThatIsCalledOffAfterALossDoesNotLeadAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		tb := newTable()
+		tb := pgfake.NewTable()
 		p := start(t, tb, Config{})
 		ctx, cancel := context.WithCancel(t.Context())
 		runs := 0
 		err := p.Run(ctx, "report", func(ctx context.Context, _ *Term) error {
 			runs++
-			tb.put("report", "rival", time.Second)
+			tb.Put("report", "rival", time.Second)
 			<-ctx.Done()
 			cancel()
 			return errWork
@@ -326,9 +328,9 @@ func TestRunThatIsCalledOffAfterALossDoesNotLeadAgain(t *testing.T) {
 // oban#1488 and river#342: what one job does must not touch another.
 func TestJobsOfOneProcessAreLedApart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		tb := newTable()
+		tb := pgfake.NewTable()
 		p := start(t, tb, Config{})
-		tb.put("b", "rival", time.Hour)
+		tb.Put("b", "rival", time.Hour)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour/2)
 		defer cancel()
 		var ran sync.Map

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/pgleader/pgleader/internal/pgfake"
 )
 
 // The leader of the schedule never gives its lease up, so there is no claim that could tell.
@@ -13,7 +15,7 @@ func TestRunSlotReturnsWhenTheLeaderOfAScheduleHasRunTheSlot(t *testing.T) {
 	for name, own := range map[string]bool{"in another process": false, "in the same process": true} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				tb := newTable()
+				tb := pgfake.NewTable()
 				d := &diary{table: tb}
 				until(30 * time.Minute)
 				leader := start(t, tb, Config{})
@@ -40,10 +42,10 @@ func TestRunSlotReturnsWhenTheLeaderOfAScheduleHasRunTheSlot(t *testing.T) {
 
 func TestRunSlotDoesNotClaimARunThatWasCutOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		tb := newTable()
+		tb := pgfake.NewTable()
 		p := start(t, tb, Config{})
 		ran, err := p.RunSlot(t.Context(), "job", midnight(), func(ctx context.Context, _ *Slot) error {
-			tb.put("job", "thief", time.Second)
+			tb.Put("job", "thief", time.Second)
 			<-ctx.Done()
 			return ctx.Err()
 		})
@@ -57,16 +59,16 @@ func TestRunSlotDoesNotClaimARunThatWasCutOff(t *testing.T) {
 // The failure is recorded, but no answer says so before the term is lost.
 func TestRunSlotReturnsTheWorksErrorAlsoWhenTheTermIsLostRightAfter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		tb := newTable()
+		tb := pgfake.NewTable()
 		p := start(t, tb, Config{})
 		broken := errors.New("no paper")
-		time.AfterFunc(20*time.Second, func() { p.path.suffer(nil) })
+		time.AfterFunc(20*time.Second, func() { p.path.Suffer(nil) })
 		ran, err := p.RunSlot(t.Context(), "job", midnight(), func(context.Context, *Slot) error {
-			p.path.suffer(func(s statement) trouble {
-				if s.kind == finishS || s.renews() {
-					return trouble{loses: errReset}
+			p.path.Suffer(func(s pgfake.Statement) pgfake.Trouble {
+				if s.Kind == pgfake.KindFinishSlot || s.Renews() {
+					return pgfake.Trouble{Loses: pgfake.ErrReset}
 				}
-				return trouble{}
+				return pgfake.Trouble{}
 			})
 			return broken
 		})
@@ -80,18 +82,18 @@ func TestRunSlotReturnsTheWorksErrorAlsoWhenTheTermIsLostRightAfter(t *testing.T
 // Until its next renewal the old leader doesn't know, and its claims find no live term.
 func TestLeaderThatWasDismissedDoesNotAskAllTheTimeForASlotThatIsDue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		tb := newTable()
+		tb := pgfake.NewTable()
 		d := &diary{table: tb}
 		until(time.Hour - 16*time.Second) // it renews every 5 s
 		p := start(t, tb, Config{})
-		p.path.suffer(always(trouble{slow: time.Millisecond}))
+		p.path.Suffer(pgfake.Always(pgfake.Trouble{Slow: time.Millisecond}))
 		p.follow(t, hourly, Policy{}, d.work(0))
 		until(time.Hour - 10*time.Millisecond)
 		if _, err := start(t, tb, Config{}).Dismiss(t.Context(), "job"); err != nil {
 			t.Fatal(err)
 		}
 		until(time.Hour + 10*time.Second)
-		if n := len(p.path.asked(midnight().Add(time.Hour-time.Second), claimS)); n > 10 {
+		if n := len(p.path.Asked(midnight().Add(time.Hour-time.Second), pgfake.KindClaimSlot)); n > 10 {
 			t.Errorf("%d claims within some seconds", n)
 		}
 		until(time.Hour + time.Minute)
@@ -103,13 +105,13 @@ func TestLeaderThatWasDismissedDoesNotAskAllTheTimeForASlotThatIsDue(t *testing.
 func TestMissedSlotsAreRecordedOldestFirst(t *testing.T) {
 	for range 10 { // it must not be by luck
 		synctest.Test(t, func(t *testing.T) {
-			tb := newTable()
+			tb := pgfake.NewTable()
 			d := &diary{table: tb}
-			tb.record(midnight(), SlotDone, 1)
+			putSlot(tb, midnight(), SlotDone, 1)
 			until(5*time.Hour + 30*time.Minute)
 			first := start(t, tb, Config{})
-			first.path.suffer(func(s statement) trouble {
-				return trouble{hangs: s.kind == missS && s.nth == 2}
+			first.path.Suffer(func(s pgfake.Statement) pgfake.Trouble {
+				return pgfake.Trouble{Hangs: s.Kind == pgfake.KindMissSlots && s.Nth == 2}
 			})
 			policy := Policy{Grace: 2 * time.Hour}
 			first.follow(t, hourly, policy, d.work(0))
@@ -128,18 +130,21 @@ func TestMissedSlotsAreRecordedOldestFirst(t *testing.T) {
 // migration has made stale, a password that was changed.
 func TestScheduleOutlivesErrorsOfTheDatabase(t *testing.T) {
 	for _, state := range []string{"26000", "0A000", "28P01", "XX000"} {
-		for _, kind := range []string{survey, abandon, claimS, finishS, prune} {
-			t.Run(state+" "+kind, func(t *testing.T) {
+		for _, kind := range []pgfake.Kind{
+			pgfake.KindSurvey, pgfake.KindAbandon, pgfake.KindClaimSlot,
+			pgfake.KindFinishSlot, pgfake.KindPrune,
+		} {
+			t.Run(state+" "+string(kind), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					tb := newTable()
+					tb := pgfake.NewTable()
 					d := &diary{table: tb}
-					tb.record(midnight(), SlotAbandoned, 1)
+					putSlot(tb, midnight(), SlotAbandoned, 1)
 					p := start(t, tb, Config{})
-					p.path.suffer(func(s statement) trouble {
-						if s.kind == kind && s.nth == 1 {
-							return trouble{fails: serverError(state)}
+					p.path.Suffer(func(s pgfake.Statement) pgfake.Trouble {
+						if s.Kind == kind && s.Nth == 1 {
+							return pgfake.Trouble{Fails: pgfake.ServerError(state)}
 						}
-						return trouble{}
+						return pgfake.Trouble{}
 					})
 					p.follow(t, hourly, Policy{}, d.work(time.Second))
 					until(time.Hour + time.Minute)
@@ -165,7 +170,7 @@ func (b backwards) Next(after time.Time) time.Time {
 
 func TestScheduleThatGoesBackwardsIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := start(t, newTable(), Config{})
+		p := start(t, pgfake.NewTable(), Config{})
 		ctx, cancel := context.WithTimeout(t.Context(), 24*time.Hour)
 		defer cancel()
 		schedule := backwards{midnight().Add(2 * time.Hour)}
@@ -180,13 +185,13 @@ func TestScheduleThatGoesBackwardsIsRefused(t *testing.T) {
 // A database in LATIN1 takes the job's name, and not what the work says.
 func TestErrorThatTheDatabaseCannotStoreFailsTheSlotAllTheSame(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		tb := newTable()
+		tb := pgfake.NewTable()
 		p := start(t, tb, Config{})
-		p.path.suffer(func(s statement) trouble {
-			if s.kind == finishS && s.nth == 1 {
-				return trouble{fails: serverError("22P05")}
+		p.path.Suffer(func(s pgfake.Statement) pgfake.Trouble {
+			if s.Kind == pgfake.KindFinishSlot && s.Nth == 1 {
+				return pgfake.Trouble{Fails: pgfake.ServerError("22P05")}
 			}
-			return trouble{}
+			return pgfake.Trouble{}
 		})
 		broken := errors.New("紙がない: no paper")
 		ran, err := p.RunSlot(t.Context(), "job", midnight(), func(context.Context, *Slot) error { return broken })
@@ -194,7 +199,7 @@ func TestErrorThatTheDatabaseCannotStoreFailsTheSlotAllTheSame(t *testing.T) {
 			t.Errorf("RunSlot = %v, %v; want the work's error", ran, err)
 		}
 		wantOutcomes(t, tb, "00:00 failed 1")
-		if got, want := tb.dump()[0].Error, "????: no paper"; got != want {
+		if got, want := tb.Slots()[0].Error, "????: no paper"; got != want {
 			t.Errorf("on record is %q, want %q", got, want)
 		}
 	})

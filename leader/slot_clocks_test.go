@@ -5,6 +5,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/pgleader/pgleader/internal/pgfake"
 )
 
 // The instances' clocks differ by up to ten seconds, the slots come every second and are run in no time; and an instance
@@ -12,7 +14,7 @@ import (
 func TestFiftyInstancesWhoseClocksDifferRunHundredSlotsHundredTimes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const slots = 100
-		tb := newTable()
+		tb := pgfake.NewTable()
 		d := &diary{table: tb}
 		first := midnight().Add(10 * time.Second)
 		schedule := span{first, first.Add(slots * time.Second)}
@@ -25,7 +27,7 @@ func TestFiftyInstancesWhoseClocksDifferRunHundredSlotsHundredTimes(t *testing.T
 		}
 		for n := range 48 {
 			until(10*time.Second + time.Duration(n+1)*2*time.Second + 500*time.Millisecond)
-			stops[tb.row("job").Holder]()
+			stops[tb.Row("job").Holder]()
 		}
 		time.Sleep(15 * time.Second)
 
@@ -43,7 +45,7 @@ func TestFiftyInstancesWhoseClocksDifferRunHundredSlotsHundredTimes(t *testing.T
 		if len(d.all()) != slots || len(runs) != slots {
 			t.Errorf("%d runs of %d slots, want %d", len(d.all()), len(runs), slots)
 		}
-		for _, row := range tb.dump() {
+		for _, row := range tb.Slots() {
 			if row.State != string(SlotDone) || row.Attempt != 1 {
 				t.Errorf("%+v", row)
 			}
@@ -71,27 +73,25 @@ func TestScheduleGoesOnAfterTheDatabasesClockWasFarAhead(t *testing.T) {
 		for _, fresh := range []bool{false, true} { // whether the job has no slots on record
 			t.Run(fmt.Sprintf("%s, %v", name, fresh), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					tb := newTable()
+					tb := pgfake.NewTable()
 					d := &diary{table: tb}
-					step := func(ahead time.Duration) {
-						tb.mu.Lock()
-						defer tb.mu.Unlock()
-						tb.ahead = ahead
-					}
+					const wrong = 10 * 365 * 24 * time.Hour
 					until(30 * time.Minute)
 					if !fresh {
-						tb.record(midnight(), SlotDone, 1)
+						putSlot(tb, midnight(), SlotDone, 1)
 					} else {
-						step(10 * 365 * 24 * time.Hour)
+						tb.Step(wrong)
 					}
 					start(t, tb, Config{}).follow(t, hourly, policy, d.work(0))
 					time.Sleep(time.Minute)
-					step(10 * 365 * 24 * time.Hour)
+					if !fresh {
+						tb.Step(wrong)
+					}
 					time.Sleep(time.Minute)
-					step(0)
+					tb.Step(-wrong)
 					until(3*time.Hour + time.Minute)
 					ran := 0
-					for _, row := range tb.dump() {
+					for _, row := range tb.Slots() {
 						since := row.Slot.Sub(midnight())
 						if row.State == string(SlotDone) && since > 0 && since < 4*time.Hour {
 							ran++

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/pgleader/pgleader/internal/pgfake"
 )
 
 // All three instances are replaced while the slot of 02:00 comes due.
@@ -36,11 +38,11 @@ func TestSlotThatComesDueDuringADeploymentIsRunLateOrRecordedAsMissed(t *testing
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				tb := newTable()
+				tb := pgfake.NewTable()
 				d := &diary{table: tb}
 				slot := midnight().Add(2 * time.Hour)
 				if tt.history {
-					tb.record(slot.Add(-24*time.Hour), SlotDone, 1)
+					putSlot(tb, slot.Add(-24*time.Hour), SlotDone, 1)
 				}
 				var holders []string
 				crew := func() (stops []func()) {
@@ -69,7 +71,7 @@ func TestSlotThatComesDueDuringADeploymentIsRunLateOrRecordedAsMissed(t *testing
 				time.Sleep(10 * time.Minute)
 
 				wantOutcomes(t, tb, tt.want...)
-				for _, row := range tb.dump() {
+				for _, row := range tb.Slots() {
 					if row.Slot.Equal(slot) && !slices.Contains(holders, row.Holder) {
 						t.Errorf("the slot was decided by %q, want one of the new instances %q", row.Holder, holders)
 					}

@@ -10,11 +10,12 @@ import (
 	"time"
 
 	"github.com/pgleader/pgleader/db"
+	"github.com/pgleader/pgleader/internal/pgfake"
 )
 
 // A diary notes which slots were run, as their works saw it.
 type diary struct {
-	table *table
+	table *pgfake.Table
 	mu    sync.Mutex
 	runs  []slotRun
 }
@@ -38,7 +39,7 @@ func (d *diary) work(takes time.Duration) slotFunc {
 }
 
 func (d *diary) note(s *Slot) {
-	now := d.table.clock()
+	now := d.table.Clock()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.runs = append(d.runs, slotRun{s.Time(), s.Attempt(), now, s.elector.holder})
@@ -67,31 +68,29 @@ func (p *process) follow(t *testing.T, schedule Schedule, policy Policy, work sl
 }
 
 // crash makes sure that nothing of the process reaches the server any more.
-func (p *process) crash() { p.path.suffer(always(trouble{hangs: true})) }
+func (p *process) crash() { p.path.Suffer(pgfake.Always(pgfake.Trouble{Hangs: true})) }
 
 // outcomes tells what the slot table says, a line for a slot.
-func (tb *table) outcomes() []string {
+func outcomes(tb *pgfake.Table) []string {
 	var lines []string
-	for _, row := range tb.dump() {
+	for _, row := range tb.Slots() {
 		lines = append(lines, fmt.Sprintf("%s %s %d", row.Slot.Format("15:04"), row.State, row.Attempt))
 	}
 	return lines
 }
 
-func wantOutcomes(t *testing.T, tb *table, want ...string) {
+func wantOutcomes(t *testing.T, tb *pgfake.Table, want ...string) {
 	t.Helper()
-	if got := tb.outcomes(); !slices.Equal(got, want) {
+	if got := outcomes(tb); !slices.Equal(got, want) {
 		t.Errorf("the slots are %q, want %q", got, want)
 	}
 }
 
-// record writes the row of a slot that was run in the past, under the job's first term.
-func (tb *table) record(slot time.Time, state SlotState, attempt int32) {
-	tb.mu.Lock()
-	defer tb.mu.Unlock()
-	tb.slots[slotKey{"job", slot}] = &db.LeaderSlot{
+// putSlot writes the row of a slot that was run in the past, under the job's first term.
+func putSlot(tb *pgfake.Table, slot time.Time, state SlotState, attempt int32) {
+	tb.PutSlot(db.LeaderSlot{
 		JobName: "job", Slot: slot, State: string(state), Attempt: attempt, Token: 1, Holder: "gone",
-	}
+	})
 }
 
 // daily comes once a day, at a time of day in UTC.

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/pgleader/pgleader/internal/pgfake"
 )
 
 // An hour's work is renewed all along, and so it is not dead, however slow the database and whoever comes.
@@ -21,7 +23,7 @@ func TestLongRunThatIsRenewedIsNotStartedASecondTime(t *testing.T) {
 	for name, call := range map[string]func(context.Context, *process, *diary) error{"schedule": schedule, "one slot": once} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				tb := newTable()
+				tb := pgfake.NewTable()
 				d := &diary{table: tb}
 				begin := func() (*process, context.CancelFunc) {
 					ctx, cancel := context.WithCancel(context.Background())
@@ -43,11 +45,11 @@ func TestLongRunThatIsRenewedIsNotStartedASecondTime(t *testing.T) {
 				second, _ := begin()
 				until(time.Hour + 30*time.Minute)
 				for _, p := range []*process{first, second} {
-					p.path.suffer(always(trouble{late: 2 * time.Second, slow: 2 * time.Second}))
+					p.path.Suffer(pgfake.Always(pgfake.Trouble{Late: 2 * time.Second, Slow: 2 * time.Second}))
 				}
 				time.Sleep(time.Minute)
-				first.path.suffer(nil)
-				second.path.suffer(nil)
+				first.path.Suffer(nil)
+				second.path.Suffer(nil)
 				until(3 * time.Hour)
 				wantOutcomes(t, tb, "01:00 done 1")
 				if runs := d.all(); len(runs) != 1 || runs[0].holder != first.holder {
@@ -77,7 +79,7 @@ func TestKilledLeadersSlotIsAbandonedRunAgainAndBlocksNoOther(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				tb := newTable()
+				tb := pgfake.NewTable()
 				d := &diary{table: tb}
 				until(30 * time.Minute)
 				first := start(t, tb, Config{})
@@ -109,7 +111,7 @@ func TestFailedSlotIsRunAgainOnlyOnRequestAlsoAfterARestart(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				tb := newTable()
+				tb := pgfake.NewTable()
 				d := &diary{table: tb}
 				work := func(_ context.Context, s *Slot) error {
 					d.note(s)
@@ -122,7 +124,7 @@ func TestFailedSlotIsRunAgainOnlyOnRequestAlsoAfterARestart(t *testing.T) {
 					stop()
 				}
 				wantOutcomes(t, tb, tt.want)
-				rows := tb.dump()
+				rows := tb.Slots()
 				if rows[0].Error != failure.Error() || len(d.all()) != int(rows[0].Attempt) {
 					t.Errorf("%d runs, on record %+v", len(d.all()), rows[0])
 				}

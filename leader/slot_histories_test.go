@@ -2,6 +2,7 @@ package leader
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"sync"
 	"sync/atomic"
@@ -10,6 +11,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/pgleader/pgleader/internal/pgfake"
 )
 
 func TestEverySlotIsDecidedOnceWhateverBefallsTheProcesses(t *testing.T) {
@@ -27,14 +30,14 @@ func TestEverySlotIsDecidedOnceWhateverBefallsTheProcesses(t *testing.T) {
 // A worker is a process of the story, which may die and be started again.
 type worker struct {
 	*process
-	dead  bool         // under the table's mutex
+	dead  atomic.Bool
 	ahead atomic.Int64 // of the wall clock to the monotonic one
 	stop  context.CancelFunc
 	gone  chan struct{}
 }
 
 func play(t *testing.T, story slotStory) error {
-	tb := newTable()
+	tb := pgfake.NewTable()
 	rec := newRecord(tb, story)
 	workers := make([]*worker, 3)
 	for i := range workers {
@@ -52,13 +55,13 @@ func play(t *testing.T, story slotStory) error {
 		w.stop()
 	}
 	for _, w := range workers {
-		w.path.unhang()
+		w.path.Unhang()
 		<-w.gone
 	}
 	return rec.judge()
 }
 
-func hire(t *testing.T, tb *table, story slotStory, rec *record) *worker {
+func hire(t *testing.T, tb *pgfake.Table, story slotStory, rec *record) *worker {
 	ctx, stop := context.WithCancel(context.Background())
 	w := &worker{process: newProcess(t, tb, Config{TTL: 2 * time.Second}), stop: stop, gone: make(chan struct{})}
 	rec.hired = append(rec.hired, w)
@@ -111,20 +114,20 @@ func (w *worker) do(ctx context.Context, s *Slot, rec *record, r *run, todo slot
 // complete is what Complete and a commit do, to the table in memory: the effect and the state change together, under the
 // guard.
 func (w *worker) complete(s *Slot, rec *record, r *run) error {
-	tb := rec.table
 	s.completing.Store(true)
-	tb.mu.Lock()
-	defer tb.mu.Unlock()
-	row, token := tb.slots[slotKey{s.term.job, s.at}], s.term.token
-	ours := tb.rows[s.term.job].Token == token && row.State == string(SlotRunning) && row.Token == token
-	if w.dead || s.term.check() != nil || !ours {
+	err := rec.table.Complete(s.term.job, s.at, s.term.token, func() error {
+		if w.dead.Load() || s.term.check() != nil {
+			return ErrLost
+		}
+		rec.mu.Lock()
+		defer rec.mu.Unlock()
+		r.effect = true
+		return nil
+	})
+	if errors.Is(err, sql.ErrNoRows) {
 		return ErrLost
 	}
-	row.State = string(SlotDone)
-	rec.mu.Lock()
-	defer rec.mu.Unlock()
-	r.effect = true
-	return nil
+	return err
 }
 
 // every comes at each multiple of d.

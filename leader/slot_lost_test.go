@@ -6,6 +6,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/pgleader/pgleader/internal/pgfake"
 )
 
 // The leader's renewals fail while it works on the slot of 01:00, and nobody else is there to take over.
@@ -35,7 +37,7 @@ func TestSlotWhoseTermIsLostIsNeverDecidedByItsWork(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				tb := newTable()
+				tb := pgfake.NewTable()
 				d := &diary{table: tb}
 				until(30 * time.Minute)
 				p := start(t, tb, Config{})
@@ -44,12 +46,12 @@ func TestSlotWhoseTermIsLostIsNeverDecidedByItsWork(t *testing.T) {
 				stop := p.follow(t, daily(time.Hour), policy, func(ctx context.Context, s *Slot) error {
 					defer close(returned)
 					d.note(s)
-					p.path.suffer(only(renewOne, trouble{fails: errReset}))
+					p.path.Suffer(pgfake.Only(pgfake.KindRenewOne, pgfake.Trouble{Fails: pgfake.ErrReset}))
 					err := tt.work(ctx)
 					if cause := context.Cause(ctx); !errors.Is(cause, ErrLost) {
 						t.Errorf("the work's context ended with the cause %v, want ErrLost", cause)
 					}
-					tb.put("job", "an instance that only leads", 10*time.Minute)
+					tb.Put("job", "an instance that only leads", 10*time.Minute)
 					return err
 				})
 				<-returned
@@ -80,7 +82,7 @@ func TestShutdownCutsASlotOffUnlessItsWorkWasDone(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				tb := newTable()
+				tb := pgfake.NewTable()
 				d := &diary{table: tb}
 				until(30 * time.Minute)
 				stop := start(t, tb, Config{}).follow(t, daily(time.Hour), Policy{}, func(context.Context, *Slot) error {
@@ -106,19 +108,19 @@ func TestShutdownCutsASlotOffUnlessItsWorkWasDone(t *testing.T) {
 func TestSlotThatUsedUpItsAttemptsIsNotRunByOneMoreCall(t *testing.T) {
 	for attempt := range int32(5) {
 		synctest.Test(t, func(t *testing.T) {
-			tb := newTable()
+			tb := pgfake.NewTable()
 			d := &diary{table: tb}
 			slot := midnight().Add(time.Hour)
-			tb.put("job", "gone", 0)
+			tb.Put("job", "gone", 0)
 			if attempt > 0 {
-				tb.record(slot, SlotRunning, attempt)
+				putSlot(tb, slot, SlotRunning, attempt)
 			}
 			until(2 * time.Hour)
 			ran, err := start(t, tb, Config{}).RunSlot(t.Context(), "job", slot, d.work(0))
 			if want := attempt < 3; err != nil || ran != want || len(d.all()) == 1 != want {
 				t.Errorf("after %d attempts RunSlot = %v, %v with %d runs; want %v", attempt, ran, err, len(d.all()), want)
 			}
-			if row := tb.dump()[0]; attempt >= 3 && row.State != string(SlotAbandoned) {
+			if row := tb.Slots()[0]; attempt >= 3 && row.State != string(SlotAbandoned) {
 				t.Errorf("after %d attempts the slot is %s, want abandoned", attempt, row.State)
 			}
 		})
@@ -128,7 +130,7 @@ func TestSlotThatUsedUpItsAttemptsIsNotRunByOneMoreCall(t *testing.T) {
 // Whoever says that the slot is complete, and then does not commit, has not done it.
 func TestSlotWhoseCompletionDidNotCommitIsFailed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		tb := newTable()
+		tb := pgfake.NewTable()
 		ran, err := start(t, tb, Config{}).RunSlot(t.Context(), "job", midnight(), func(_ context.Context, s *Slot) error {
 			s.completing.Store(true)
 			return nil

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/pgleader/pgleader/internal/pgfake"
 )
 
 // An hourly job takes a little more than three hours, from 01:00 on.
@@ -70,7 +72,7 @@ func TestSlotsThatComeDueDuringALongRunAreDecidedAsThePolicySays(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				tb := newTable()
+				tb := pgfake.NewTable()
 				d := &diary{table: tb}
 				until(30 * time.Minute)
 				start(t, tb, Config{}).follow(t, every(time.Hour), tt.policy, d.work(3*time.Hour+time.Minute))
@@ -78,7 +80,7 @@ func TestSlotsThatComeDueDuringALongRunAreDecidedAsThePolicySays(t *testing.T) {
 				wantOutcomes(t, tb, tt.want...)
 				var why []string
 				ran := 0
-				for _, row := range tb.dump() {
+				for _, row := range tb.Slots() {
 					if row.State == string(SlotMissed) {
 						why = append(why, row.Error)
 					} else {

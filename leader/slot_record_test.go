@@ -9,11 +9,12 @@ import (
 	"time"
 
 	"github.com/pgleader/pgleader/db"
+	"github.com/pgleader/pgleader/internal/pgfake"
 )
 
 // A record is what the works of all processes did, written down outside of the table.
 type record struct {
-	table *table
+	table *pgfake.Table
 	story slotStory
 	hired []*worker
 	began time.Time
@@ -45,9 +46,9 @@ type run struct {
 // patience is how long a leader may take from a look at the clock to the start of a slot, if statements are slow or lost.
 const patience = 5 * time.Second
 
-func newRecord(tb *table, story slotStory) *record {
+func newRecord(tb *pgfake.Table, story slotStory) *record {
 	return &record{
-		table: tb, story: story, began: tb.clock(),
+		table: tb, story: story, began: tb.Clock(),
 		runs: make(map[time.Time][]*run), reported: make(map[time.Time]SlotState),
 	}
 }
@@ -63,7 +64,7 @@ func (rec *record) calmDown() {
 }
 
 func (rec *record) end() {
-	now := rec.table.clock()
+	now := rec.table.Clock()
 	rec.mu.Lock()
 	defer rec.mu.Unlock()
 	rec.ended = now
@@ -80,7 +81,7 @@ func (rec *record) hear(event Event) {
 
 // begin notes that the work for a slot begins, and returns what it is to do.
 func (rec *record) begin(w *worker, s *Slot) (*run, slotWork) {
-	now := rec.table.clock()
+	now := rec.table.Clock()
 	rec.mu.Lock()
 	defer rec.mu.Unlock()
 	at, policy := s.Time(), rec.story.policy
@@ -131,7 +132,7 @@ func (rec *record) leaveOff() {
 func (rec *record) judge() error {
 	rec.mu.Lock()
 	defer rec.mu.Unlock()
-	rows := rec.table.dump()
+	rows := rec.table.Slots()
 	due := every(rec.story.interval).Next(rec.began)
 	if len(rows) > 0 && len(rec.hired) > 3 && rows[0].Slot.After(due) {
 		due = rows[0].Slot // a job without slots on record begins with its last renewal, if all who saw it begin are gone

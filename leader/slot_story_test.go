@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/pgleader/pgleader/internal/pgfake"
 )
 
 // A slotStory is one history: a schedule on three processes, and what befalls them.
@@ -71,54 +73,53 @@ func drawStory(t *rapid.T) slotStory {
 	return s
 }
 
-func befall(t *testing.T, tb *table, story slotStory, rec *record, workers []*worker, s stroke) {
+func befall(
+	t *testing.T, tb *pgfake.Table, story slotStory, rec *record, workers []*worker, s stroke,
+) {
 	victim := s.process
 	if victim < 0 {
-		leads := tb.row("job").Holder
+		leads := tb.Row("job").Holder
 		victim = max(0, slices.IndexFunc(workers, func(w *worker) bool { return w.holder == leads }))
 	}
 	w := workers[victim]
 	heal := func() {
 		time.AfterFunc(s.lasts, func() {
-			if !w.crashed(tb) {
-				w.path.suffer(nil)
+			if !w.dead.Load() {
+				w.path.Suffer(nil)
 			}
 		})
 	}
 	switch s.kind {
 	case "crash": // nothing of it reaches the server any more, and another is started later
-		tb.mu.Lock()
-		w.dead = true
-		tb.mu.Unlock()
-		w.path.suffer(always(trouble{hangs: true}))
+		w.dead.Store(true)
+		w.path.Suffer(pgfake.Always(pgfake.Trouble{Hangs: true}))
 		w.stop()
 		time.Sleep(s.lasts)
-		t.Cleanup(func() { w.path.unhang() })
+		t.Cleanup(func() { w.path.Unhang() })
 		workers[victim] = hire(t, tb, story, rec)
 	case "shutdown":
 		w.stop()
 		time.Sleep(s.lasts)
 		workers[victim] = hire(t, tb, story, rec)
 	case "cut off":
-		w.path.suffer(always(trouble{fails: errReset}))
+		w.path.Suffer(pgfake.Always(pgfake.Trouble{Fails: pgfake.ErrReset}))
 		heal()
 	case "slow":
-		w.path.suffer(always(trouble{late: 300 * time.Millisecond, slow: 300 * time.Millisecond}))
+		slow := pgfake.Trouble{Late: 300 * time.Millisecond, Slow: 300 * time.Millisecond}
+		w.path.Suffer(pgfake.Always(slow))
 		heal()
 	case "lost answers":
-		w.path.suffer(func(s statement) trouble {
-			if s.nth%2 == 0 {
-				return trouble{loses: errReset}
+		w.path.Suffer(func(s pgfake.Statement) pgfake.Trouble {
+			if s.Nth%2 == 0 {
+				return pgfake.Trouble{Loses: pgfake.ErrReset}
 			}
-			return trouble{}
+			return pgfake.Trouble{}
 		})
 		heal()
 	case "wall clock":
 		w.ahead.Add(int64(s.lasts))
 	case "suspend":
-		tb.mu.Lock()
-		tb.ahead += s.lasts
-		tb.mu.Unlock()
+		tb.Step(s.lasts)
 		rec.mu.Lock()
 		rec.woke = time.Now()
 		rec.mu.Unlock()
@@ -126,10 +127,4 @@ func befall(t *testing.T, tb *table, story slotStory, rec *record, workers []*wo
 			w.ahead.Add(int64(s.lasts))
 		}
 	}
-}
-
-func (w *worker) crashed(tb *table) bool {
-	tb.mu.Lock()
-	defer tb.mu.Unlock()
-	return w.dead
 }

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/pgleader/pgleader/internal/pgfake"
 )
 
 // The monotonic clock stands still while the machine is suspended, and with it every timer: one that was set for 02:00 would
@@ -47,7 +49,7 @@ func TestSlotThatComesDueWhileTheMachineIsSuspendedIsRunWithinAMinuteOfWaking(t 
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				tb := newTable()
+				tb := pgfake.NewTable()
 				d := &diary{table: tb}
 				p := start(t, tb, Config{TTL: tt.ttl})
 				wall := p.setWall()
@@ -55,13 +57,13 @@ func TestSlotThatComesDueWhileTheMachineIsSuspendedIsRunWithinAMinuteOfWaking(t 
 				until(tt.asleep)
 				suspend(tb, wall, tt.lasts)
 				if tt.another > 0 {
-					tb.put("job", "another", tt.another)
+					tb.Put("job", "another", tt.another)
 				}
-				due := tb.clock()
+				due := tb.Clock()
 				if at := midnight().Add(slot); at.After(due) {
 					due = at
 				}
-				time.Sleep(due.Sub(tb.clock()) + time.Minute)
+				time.Sleep(due.Sub(tb.Clock()) + time.Minute)
 				runs := d.all()
 				if len(runs) != 1 {
 					t.Fatalf("%d runs within a minute, want 1", len(runs))

@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/pgleader/pgleader/db"
+	"github.com/pgleader/pgleader/internal/pgfake"
 )
 
 // The tests that run on the table in memory are worth as much as it is like the one in Postgres. Both are asked the same, at
@@ -22,11 +23,11 @@ func TestTableInMemoryAnswersLikePostgres(t *testing.T) {
 	onPostgres(t, func(t *testing.T, pool *sql.DB) {
 		var jobs atomic.Int64
 		rapid.Check(t, func(rt *rapid.T) {
-			tb := newTable()
+			tb := pgfake.NewTable()
 			c := comparison{
 				job:      fmt.Sprint("job ", jobs.Add(1)),
 				table:    tb,
-				memory:   &path{table: tb, count: make(map[string]int), freed: make(chan struct{})},
+				memory:   pgfake.NewPath(tb),
 				postgres: db.New(pool),
 				pool:     pool,
 				base:     time.Now().UTC().Truncate(time.Microsecond),
@@ -54,8 +55,8 @@ func TestTableInMemoryAnswersLikePostgres(t *testing.T) {
 // answers later.
 type comparison struct {
 	job      string
-	table    *table
-	memory   *path
+	table    *pgfake.Table
+	memory   *pgfake.Path
 	postgres db.Querier
 	pool     *sql.DB
 	base     time.Time
@@ -88,13 +89,15 @@ func drawHolder(t *rapid.T) string { return rapid.SampledFrom([]string{"a", "b"}
 
 // term draws the job's last term, or one that is like it.
 func (c *comparison) term(t *rapid.T) (holder string, token int64) {
-	lease := c.table.row(c.job)
+	lease := c.table.Row(c.job)
 	token = lease.Token + rapid.SampledFrom([]int64{0, 0, 0, 0, -1, 1}).Draw(t, "token")
 	return rapid.SampledFrom([]string{lease.Holder, lease.Holder, "a", "b"}).Draw(t, "holder"), token
 }
 
 func (c *comparison) acquire(t *rapid.T) {
-	arg := db.AcquireLeaseParams{JobName: c.job, Holder: drawHolder(t), KnownToken: c.table.row(c.job).Token, TTLSeconds: 3600}
+	arg := db.AcquireLeaseParams{
+		JobName: c.job, Holder: drawHolder(t), KnownToken: c.table.Row(c.job).Token, TTLSeconds: 3600,
+	}
 	both(t, c, arg, func(q db.Querier) (any, error) {
 		row, err := q.AcquireLease(t.Context(), arg)
 		return []any{row.Acquired, row.Holder, row.Token, row.TimeLeft > 0}, err
@@ -108,10 +111,10 @@ func (c *comparison) release(t *rapid.T) {
 }
 
 func (c *comparison) expire(t *rapid.T) {
-	if c.table.row(c.job).Token == 0 {
+	if c.table.Row(c.job).Token == 0 {
 		return // nobody has led it
 	}
-	c.table.free(c.job)
+	c.table.Free(c.job)
 	const end = `UPDATE leader_lease SET expires_at = clock_timestamp() WHERE job_name = $1`
 	if _, err := c.pool.ExecContext(t.Context(), end, c.job); err != nil {
 		t.Fatal(err)

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/pgleader/pgleader/internal/pgfake"
 )
 
 const defaultTTL = 15 * time.Second
@@ -15,19 +17,19 @@ const defaultTTL = 15 * time.Second
 func foundWithin(e *Elector) time.Duration { return e.ttl + 2*(e.retryEvery*5/4) }
 
 func TestLeaseOfNobodyIsFreeAfterTheTTLThoughTheClockWasSetBack(t *testing.T) {
-	for name, gone := range map[string]func(*table){
-		"dead":     func(*table) {},
-		"resigned": func(tb *table) { tb.free("report") },
-		"expired":  func(*table) { time.Sleep(time.Minute) },
+	for name, gone := range map[string]func(*pgfake.Table){
+		"dead":     func(*pgfake.Table) {},
+		"resigned": func(tb *pgfake.Table) { tb.Free("report") },
+		"expired":  func(*pgfake.Table) { time.Sleep(time.Minute) },
 	} {
 		// By a little more than the TTL, and the clock has caught up with the renewal when the candidate knows.
 		for _, back := range []time.Duration{time.Second, 5 * time.Second, 14 * time.Second, 16 * time.Second, 17 * time.Second, 20 * time.Second, time.Hour} {
 			t.Run(fmt.Sprint(name, " ", back), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					tb := newTable()
-					tb.put("report", "rival", defaultTTL)
+					tb := pgfake.NewTable()
+					tb.Put("report", "rival", defaultTTL)
 					gone(tb)
-					tb.step(-back)
+					tb.Step(-back)
 					p := start(t, tb, Config{})
 					began := time.Now()
 					term, err := p.Campaign(t.Context(), "report")
@@ -72,9 +74,9 @@ func TestCallersThatAskForAMomentFreeALeaseOfNobodyToo(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				tb := newTable()
-				tb.put("report", "rival", defaultTTL)
-				tb.step(-time.Hour)
+				tb := pgfake.NewTable()
+				tb.Put("report", "rival", defaultTTL)
+				tb.Step(-time.Hour)
 				p := start(t, tb, Config{})
 				began := time.Now()
 				for time.Since(began) < 2*defaultTTL {
@@ -92,18 +94,18 @@ func TestCallersThatAskForAMomentFreeALeaseOfNobodyToo(t *testing.T) {
 
 func TestLeaseThatCannotBeFreedIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		tb := newTable()
-		tb.put("report", "rival", defaultTTL)
-		tb.step(-time.Hour)
+		tb := pgfake.NewTable()
+		tb.Put("report", "rival", defaultTTL)
+		tb.Step(-time.Hour)
 		p := start(t, tb, Config{})
-		p.path.suffer(only(free, trouble{fails: serverError("57014")}))
+		p.path.Suffer(pgfake.Only(pgfake.KindFree, pgfake.Trouble{Fails: pgfake.ServerError("57014")}))
 		stop := p.wait(t, "report")
 		time.Sleep(foundWithin(p.Elector) + time.Minute)
 		if events := p.reported(ClaimFailed); len(events) != 1 || sqlState(events[0].Err) != "57014" {
 			t.Errorf("reported %+v, want one failed claim", events)
 		}
-		unlock := tb.lock("report") // as a psql session does: no reason to wait
-		p.path.suffer(nil)
+		unlock := tb.Lock("report") // as a psql session does: no reason to wait
+		p.path.Suffer(nil)
 		time.Sleep(time.Minute)
 		unlock()
 		time.Sleep(foundWithin(p.Elector))
@@ -117,9 +119,9 @@ func TestLeaseThatCannotBeFreedIsReported(t *testing.T) {
 // It would look in an hour, when the lease seems to end.
 func TestPatientCandidateLooksAgainAfterTheTTLIfTheClockWasSetBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		tb := newTable()
-		tb.put("report", "rival", defaultTTL)
-		tb.step(-time.Hour)
+		tb := pgfake.NewTable()
+		tb.Put("report", "rival", defaultTTL)
+		tb.Step(-time.Hour)
 		p := start(t, tb, Config{RetryEvery: time.Hour})
 		began := time.Now()
 		term, err := p.Campaign(t.Context(), "report")
@@ -133,13 +135,13 @@ func TestPatientCandidateLooksAgainAfterTheTTLIfTheClockWasSetBack(t *testing.T)
 
 func TestLeaderThatLivesOutlastsEverySettingBackOfTheClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		tb := newTable()
+		tb := pgfake.NewTable()
 		leads, waits := start(t, tb, Config{}), start(t, tb, Config{})
 		term := leads.mustLead(t, "report")
 		defer waits.wait(t, "report")()
 		for _, every := range []time.Duration{time.Minute, time.Second} { // so that some renewal lies in the future, or always the last
 			for range 100 {
-				tb.step(-time.Hour)
+				tb.Step(-time.Hour)
 				time.Sleep(every)
 			}
 		}
@@ -154,25 +156,25 @@ func TestLeaderThatLivesOutlastsEverySettingBackOfTheClock(t *testing.T) {
 func TestLeaseIsNotFreedWhileItsHolderMayBelieveInIt(t *testing.T) {
 	for cut := time.Duration(0); cut < 2*defaultTTL; cut += 700 * time.Millisecond {
 		synctest.Test(t, func(t *testing.T) {
-			tb := newTable()
+			tb := pgfake.NewTable()
 			leads, waits := start(t, tb, Config{TTL: 2 * defaultTTL}), start(t, tb, Config{})
 			term := leads.mustLead(t, "report")
-			tb.takeover = func(_, holder string) {
+			tb.OnTakeover(func(_, holder string) {
 				if holder == waits.Holder() && term.Context().Err() == nil {
 					t.Errorf("cut off %v before the step: %s takes over while the leader believes in its term", cut, holder)
 				}
-			}
+			})
 			stop := waits.wait(t, "report")
 			time.Sleep(time.Minute)
-			leads.path.suffer(always(trouble{hangs: true}))
+			leads.path.Suffer(pgfake.Always(pgfake.Trouble{Hangs: true}))
 			time.Sleep(cut)
-			tb.step(-time.Hour)
+			tb.Step(-time.Hour)
 			time.Sleep(2*defaultTTL + foundWithin(waits.Elector))
-			if row := tb.row("report"); row.Token != 2 {
+			if row := tb.Row("report"); row.Token != 2 {
 				t.Errorf("cut off %v before the step: token %d, want a second term", cut, row.Token)
 			}
 			stop()
-			leads.path.unhang()
+			leads.path.Unhang()
 			_ = term.Resign()
 		})
 	}
@@ -181,22 +183,22 @@ func TestLeaseIsNotFreedWhileItsHolderMayBelieveInIt(t *testing.T) {
 // Between the last look and the call the leader may come back.
 func TestRenewalSavesALeaseThatWasAboutToBeFreed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		tb := newTable()
-		tb.put("report", "rival", defaultTTL)
-		tb.step(-time.Hour)
+		tb := pgfake.NewTable()
+		tb.Put("report", "rival", defaultTTL)
+		tb.Step(-time.Hour)
 		p := start(t, tb, Config{})
-		p.path.suffer(func(s statement) trouble {
-			if s.kind == free {
-				tb.put("report", "rival", defaultTTL) // whom the clock finds alive
+		p.path.Suffer(func(s pgfake.Statement) pgfake.Trouble {
+			if s.Kind == pgfake.KindFree {
+				tb.Put("report", "rival", defaultTTL) // whom the clock finds alive
 			}
-			return trouble{}
+			return pgfake.Trouble{}
 		})
 		stop := p.wait(t, "report")
 		time.Sleep(foundWithin(p.Elector))
-		if n := len(p.path.asked(time.Time{}, free)); n != 1 {
+		if n := len(p.path.Asked(time.Time{}, pgfake.KindFree)); n != 1 {
 			t.Fatalf("asked %d times to free it, want once", n)
 		}
-		if row := tb.row("report"); row.Token != 2 || row.Holder != "rival" {
+		if row := tb.Row("report"); row.Token != 2 || row.Holder != "rival" {
 			t.Errorf("%s leads under token %d, want the rival under 2", row.Holder, row.Token)
 		}
 		if events := p.reported(ClockSetBack); len(events) != 0 {

@@ -8,35 +8,40 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/pgleader/pgleader/internal/pgfake"
 )
 
 func TestTrustIsCountedFromSendingTheClaim(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		ttl   time.Duration
-		claim trouble
+		claim pgfake.Trouble
 	}{
-		{"quick", 15 * time.Second, trouble{}},
-		{"slow answer", 15 * time.Second, trouble{slow: 4 * time.Second}},
-		{"slow way to the server", 15 * time.Second, trouble{late: 4 * time.Second}},
-		{"slow both ways", 15 * time.Second, trouble{late: 2 * time.Second, slow: 2 * time.Second}},
-		{"half a second", 500 * time.Millisecond, trouble{slow: 150 * time.Millisecond}},
+		{"quick", 15 * time.Second, pgfake.Trouble{}},
+		{"slow answer", 15 * time.Second, pgfake.Trouble{Slow: 4 * time.Second}},
+		{"slow way to the server", 15 * time.Second, pgfake.Trouble{Late: 4 * time.Second}},
+		{
+			"slow both ways", 15 * time.Second,
+			pgfake.Trouble{Late: 2 * time.Second, Slow: 2 * time.Second},
+		},
+		{"half a second", 500 * time.Millisecond, pgfake.Trouble{Slow: 150 * time.Millisecond}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				tb := newTable()
+				tb := pgfake.NewTable()
 				p := start(t, tb, Config{TTL: tt.ttl})
-				p.path.suffer(func(s statement) trouble {
-					if s.kind == acquire {
+				p.path.Suffer(func(s pgfake.Statement) pgfake.Trouble {
+					if s.Kind == pgfake.KindAcquire {
 						return tt.claim
 					}
-					return trouble{hangs: true}
+					return pgfake.Trouble{Hangs: true}
 				})
 				sent := time.Now()
 				term := p.mustLead(t, "report")
 				<-term.Context().Done()
 				after(t, sent, tt.ttl-tt.ttl/10, "the term ended")
-				if !tb.live("report") {
+				if !tb.Live("report") {
 					t.Error("the lease ended before the term")
 				}
 				if cause := context.Cause(term.Context()); !errors.Is(cause, ErrLost) {
@@ -49,24 +54,24 @@ func TestTrustIsCountedFromSendingTheClaim(t *testing.T) {
 }
 
 func TestTrustIsCountedFromSendingTheRenewal(t *testing.T) {
-	for name, slow := range map[string]trouble{
-		"slow answer":            {slow: 4 * time.Second},
-		"slow way to the server": {late: 4 * time.Second},
+	for name, slow := range map[string]pgfake.Trouble{
+		"slow answer":            {Slow: 4 * time.Second},
+		"slow way to the server": {Late: 4 * time.Second},
 	} {
 		for kind, jobs := range map[string][]string{"one term": {"a"}, "many terms": {"a", "b"}} {
 			t.Run(name+", "+kind, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					tb := newTable()
+					tb := pgfake.NewTable()
 					p := start(t, tb, Config{})
 					renewals := 0
-					p.path.suffer(func(s statement) trouble {
-						if s.renews() {
+					p.path.Suffer(func(s pgfake.Statement) pgfake.Trouble {
+						if s.Renews() {
 							if renewals++; renewals == 1 {
 								return slow
 							}
-							return trouble{fails: errReset}
+							return pgfake.Trouble{Fails: pgfake.ErrReset}
 						}
-						return trouble{}
+						return pgfake.Trouble{}
 					})
 					began := time.Now()
 					var terms []*Term
@@ -76,7 +81,7 @@ func TestTrustIsCountedFromSendingTheRenewal(t *testing.T) {
 					for _, term := range terms {
 						<-term.Context().Done()
 						after(t, began, p.renewEvery+p.ttl-p.margin, "the term ended")
-						if !tb.live(term.Job()) {
+						if !tb.Live(term.Job()) {
 							t.Error("the lease ended before the term")
 						}
 					}
@@ -87,10 +92,8 @@ func TestTrustIsCountedFromSendingTheRenewal(t *testing.T) {
 }
 
 // suspend stops the machine for a while: its monotonic clock stands still, the wall clock and the database's go on.
-func suspend(tb *table, wall *atomic.Int64, d time.Duration) {
-	tb.mu.Lock()
-	tb.ahead += d
-	tb.mu.Unlock()
+func suspend(tb *pgfake.Table, wall *atomic.Int64, d time.Duration) {
+	tb.Step(d)
 	wall.Add(int64(d))
 }
 
@@ -102,12 +105,12 @@ func (p *process) setWall() *atomic.Int64 {
 
 func TestSuspendedMachineLosesItsTermSoonAfterWaking(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		tb := newTable()
+		tb := pgfake.NewTable()
 		p := start(t, tb, Config{})
 		wall := p.setWall()
 		term := p.mustLead(t, "report")
 		time.Sleep(7 * time.Second)
-		asked := len(p.path.asked(time.Time{}))
+		asked := len(p.path.Asked(time.Time{}))
 		suspend(tb, wall, time.Hour)
 		woke := time.Now()
 		<-term.Context().Done()
@@ -115,7 +118,7 @@ func TestSuspendedMachineLosesItsTermSoonAfterWaking(t *testing.T) {
 		if !errors.Is(context.Cause(term.Context()), ErrLost) {
 			t.Errorf("the cause is %v, want ErrLost", context.Cause(term.Context()))
 		}
-		if n := len(p.path.asked(time.Time{})) - asked; n > 0 {
+		if n := len(p.path.Asked(time.Time{})) - asked; n > 0 {
 			t.Errorf("it took %d statements to learn that the term is over", n)
 		}
 	})
@@ -123,13 +126,13 @@ func TestSuspendedMachineLosesItsTermSoonAfterWaking(t *testing.T) {
 
 func TestSuspendedMachineIsNotTrustedEvenBeforeATimerRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		tb := newTable()
+		tb := pgfake.NewTable()
 		p := start(t, tb, Config{})
 		wall := p.setWall()
 		guarded := p.mustLead(t, "guarded")
 		polled := p.mustLead(t, "polled")
 		suspend(tb, wall, time.Hour)
-		tb.put("polled", "rival", time.Hour)
+		tb.Put("polled", "rival", time.Hour)
 		woke := time.Now()
 
 		if err := guarded.Guard(t.Context(), new(sql.Tx)); !errors.Is(err, ErrLost) {
@@ -150,7 +153,7 @@ func TestSuspendedMachineIsNotTrustedEvenBeforeATimerRuns(t *testing.T) {
 
 func TestCampaignOfTheSameProcessSeesTheSuspendedTermOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		tb := newTable()
+		tb := pgfake.NewTable()
 		p := start(t, tb, Config{})
 		wall := p.setWall()
 		old := p.mustLead(t, "report")
@@ -170,10 +173,10 @@ func TestCampaignOfTheSameProcessSeesTheSuspendedTermOver(t *testing.T) {
 
 func TestShortSuspendCountsAgainstTheTerm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		tb := newTable()
+		tb := pgfake.NewTable()
 		p := start(t, tb, Config{})
 		wall := p.setWall()
-		p.path.suffer(only(renewOne, trouble{fails: errReset}))
+		p.path.Suffer(pgfake.Only(pgfake.KindRenewOne, pgfake.Trouble{Fails: pgfake.ErrReset}))
 		began := time.Now()
 		term := p.mustLead(t, "report")
 		time.Sleep(time.Second)
@@ -184,7 +187,7 @@ func TestShortSuspendCountsAgainstTheTerm(t *testing.T) {
 		} else {
 			within(t, began, over+p.wallCheck, "the term ended")
 		}
-		if !tb.live("report") {
+		if !tb.Live("report") {
 			t.Error("the lease ended before the term")
 		}
 	})
@@ -192,7 +195,7 @@ func TestShortSuspendCountsAgainstTheTerm(t *testing.T) {
 
 func TestShortSuspendIsSurvivedByARenewal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		tb := newTable()
+		tb := pgfake.NewTable()
 		p := start(t, tb, Config{})
 		wall := p.setWall()
 		term := p.mustLead(t, "report")
@@ -208,10 +211,10 @@ func TestShortSuspendIsSurvivedByARenewal(t *testing.T) {
 
 func TestWallClockSetBackProlongsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		tb := newTable()
+		tb := pgfake.NewTable()
 		p := start(t, tb, Config{})
 		wall := p.setWall()
-		p.path.suffer(only(renewOne, trouble{fails: errReset}))
+		p.path.Suffer(pgfake.Only(pgfake.KindRenewOne, pgfake.Trouble{Fails: pgfake.ErrReset}))
 		began := time.Now()
 		term := p.mustLead(t, "report")
 		time.Sleep(time.Second)
@@ -223,7 +226,7 @@ func TestWallClockSetBackProlongsNothing(t *testing.T) {
 
 func TestWallClockSetBackEndsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		tb := newTable()
+		tb := pgfake.NewTable()
 		p := start(t, tb, Config{})
 		wall := p.setWall()
 		term := p.mustLead(t, "report")
@@ -242,7 +245,7 @@ func TestWallClockSetBackEndsNothing(t *testing.T) {
 func TestTermOutlivesTheContextOfItsClaim(t *testing.T) {
 	type key struct{}
 	synctest.Test(t, func(t *testing.T) {
-		p := start(t, newTable(), Config{})
+		p := start(t, pgfake.NewTable(), Config{})
 		ctx, cancel := context.WithTimeout(context.WithValue(t.Context(), key{}, "trace"), time.Second)
 		defer cancel()
 		term, err := p.Campaign(ctx, "report")
@@ -259,7 +262,7 @@ func TestTermOutlivesTheContextOfItsClaim(t *testing.T) {
 
 func TestGuardOfAResignedTermIsRefusedWithoutAsking(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := start(t, newTable(), Config{})
+		p := start(t, pgfake.NewTable(), Config{})
 		term := p.mustLead(t, "report")
 		mustResign(t, term)
 		if err := term.Guard(t.Context(), new(sql.Tx)); !errors.Is(err, ErrLost) {

@@ -1,0 +1,60 @@
+package pgfake
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// A Trouble is what happens to a statement. The zero value is nothing bad.
+type Trouble struct {
+	Late     time.Duration // until the statement reaches the server
+	Slow     time.Duration // from there until the answer is back
+	Deaf     bool          // the driver does not listen to the context meanwhile
+	Fails    error         // the server says this, and does nothing
+	Loses    error         // the driver says this, after the server has done it
+	Hangs    bool          // the driver keeps the call until Unhang; the server never sees it
+	Swallows bool          // the driver keeps the call until Unhang, but the server has done it
+}
+
+// Always is a trouble for every statement.
+func Always(tr Trouble) func(Statement) Trouble { return func(Statement) Trouble { return tr } }
+
+// Only is a trouble for the statements of one kind. KindRenewOne stands for every renewal.
+func Only(kind Kind, tr Trouble) func(Statement) Trouble {
+	return func(s Statement) Trouble {
+		if s.Kind == kind || kind == KindRenewOne && s.Renews() {
+			return tr
+		}
+		return Trouble{}
+	}
+}
+
+// wait lets d pass, or returns an error when ctx ends before, unless the driver is deaf to that.
+func (tr Trouble) wait(ctx context.Context, d time.Duration) error {
+	if tr.Deaf {
+		ctx = context.WithoutCancel(ctx)
+	}
+	if d == 0 {
+		return ctx.Err()
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// ErrReset is what a driver returns when its connection breaks.
+var ErrReset = errors.New("connection reset by peer")
+
+// A ServerError is what a driver returns for an error of the server: its SQLSTATE.
+type ServerError string
+
+func (e ServerError) Error() string { return "server: SQLSTATE " + string(e) }
+
+// SQLState returns the five characters, as the errors of the drivers do.
+func (e ServerError) SQLState() string { return string(e) }
