@@ -26,7 +26,7 @@ func newAudience(ctx context.Context) *audience {
 
 // onEvent is for the config of every elector that campaigns.
 func (a *audience) onEvent(e leader.Event) {
-	if e.Kind == leader.Waiting {
+	if e.Kind == leader.EventWaiting {
 		a.waiting.Add(1)
 	}
 }

@@ -98,7 +98,7 @@ func (b *bench) oneFailover(ctx context.Context, driver int, ttl time.Duration, 
 	defer pool.Close()
 	waiting := make(chan struct{}, 10)
 	e, err := elector(pool, leader.Config{TTL: ttl, OnEvent: func(e leader.Event) {
-		if e.Kind == leader.Waiting {
+		if e.Kind == leader.EventWaiting {
 			waiting <- struct{}{}
 		}
 	}})

@@ -93,7 +93,7 @@ func (b *bench) crew(ctx context.Context, d driver, listen bool) (func() (time.D
 			return nil, err
 		}
 		electors[i], err = elector(pool, leader.Config{OnEvent: func(e leader.Event) {
-			if e.Kind == leader.Waiting {
+			if e.Kind == leader.EventWaiting {
 				waiting <- struct{}{}
 			}
 		}})

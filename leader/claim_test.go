@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/pgleader/pgleader/internal/pgcall"
 	"github.com/pgleader/pgleader/internal/pgfake"
 )
 
@@ -64,7 +65,7 @@ func TestLeaseGrantedInAnswersThatWereAllLostIsFoundAgain(t *testing.T) {
 		} else {
 			mustResign(t, term)
 		}
-		if n := len(p.reported(Elected)); n != 1 {
+		if n := len(p.reported(EventElected)); n != 1 {
 			t.Errorf("elected %d times, want once", n)
 		}
 	})
@@ -144,7 +145,7 @@ func TestServerErrorIsNotAskedAgain(t *testing.T) {
 		for _, state := range []string{"42P01", "25006", "57014", "53300"} {
 			began := len(p.path.Asked(time.Time{}))
 			p.path.Suffer(pgfake.Always(pgfake.Trouble{Fails: pgfake.ServerError(state)}))
-			if _, ok, err := p.TryAcquire(t.Context(), "report"); ok || sqlState(err) != state {
+			if _, ok, err := p.TryAcquire(t.Context(), "report"); ok || pgcall.SQLState(err) != state {
 				t.Errorf("TryAcquire = %v, %v; want SQLSTATE %s", ok, err, state)
 			}
 			if n := len(p.path.Asked(time.Time{})) - began; n != 1 {
@@ -213,7 +214,7 @@ func TestLeaseGrantedAfterTheCallerHasGoneIsGivenBack(t *testing.T) {
 					if live := tb.Live("report"); live && !tt.leaked {
 						t.Error("the lease lives on without a leader")
 					}
-					if n := len(p.reported(Elected)); n != 0 {
+					if n := len(p.reported(EventElected)); n != 0 {
 						t.Error("an election was reported")
 					}
 					p.path.Unhang()
@@ -376,7 +377,7 @@ func TestTryAcquireReportsWhoLeads(t *testing.T) {
 		if _, ok, err := p.TryAcquire(t.Context(), "report"); ok || err != nil {
 			t.Errorf("TryAcquire = %v, %v; another holder leads", ok, err)
 		}
-		skipped := p.reported(Skipped)
+		skipped := p.reported(EventSkipped)
 		if len(skipped) != 1 || skipped[0].Holder != "web-1" || skipped[0].Token != 1 || skipped[0].Job != "report" {
 			t.Errorf("reported: %+v", skipped)
 		}

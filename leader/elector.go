@@ -77,4 +77,3 @@ func (e *Elector) Config() Config { return e.cfg }
 
 // DB returns the database that New was given.
 func (e *Elector) DB() *sql.DB { return e.db }
-

@@ -18,7 +18,7 @@ func TestServerErrorsSayWhatToDoAndStayReachable(t *testing.T) {
 		"42883": ErrNotMigrated, // undefined_function
 		"3F000": ErrNotMigrated, // invalid_schema_name
 		"25006": ErrReadOnly,    // read_only_sql_transaction
-		"42501": errForbidden,   // insufficient_privilege
+		"42501": ErrForbidden,   // insufficient_privilege
 		"57014": nil,            // query_canceled
 		"53300": nil,            // too_many_connections
 	} {
@@ -31,7 +31,7 @@ func TestServerErrorsSayWhatToDoAndStayReachable(t *testing.T) {
 				if ok || !errors.As(err, &server) || string(server) != state {
 					t.Fatalf("TryAcquire = %v, %v; want the server's error", ok, err)
 				}
-				for _, sentinel := range []error{ErrNotMigrated, ErrReadOnly, errForbidden} {
+				for _, sentinel := range []error{ErrNotMigrated, ErrReadOnly, ErrForbidden} {
 					if errors.Is(err, sentinel) != errors.Is(want, sentinel) {
 						t.Errorf("%q: is %q: %v", err, sentinel, !errors.Is(want, sentinel))
 					}
@@ -49,7 +49,7 @@ func TestEachEventIsLoggedOnceWithItsJobHolderAndToken(t *testing.T) {
 	p := newProcess(t, pgfake.NewTable(), Config{})
 	p.log = slog.New(slog.NewTextHandler(&text, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	errBoom := errors.New("boom")
-	for _, kind := range []EventKind{Elected, Lost, Resigned, Skipped, Waiting, RenewFailed, LookFailed, ClaimFailed, ResignFailed, ClockSetBack} {
+	for _, kind := range []EventKind{EventElected, EventLost, EventResigned, EventSkipped, EventWaiting, EventRenewFailed, EventLookFailed, EventClaimFailed, EventResignFailed, EventClockSetBack} {
 		text.Reset()
 		event := Event{Kind: kind, Job: "nightly report", Holder: "web-1", Token: 7, Err: errBoom}
 		p.emit(event)
@@ -69,7 +69,7 @@ func TestEventThatConcernsNoJobNamesNone(t *testing.T) {
 	var text strings.Builder
 	p := newProcess(t, pgfake.NewTable(), Config{})
 	p.log = slog.New(slog.NewTextHandler(&text, nil))
-	p.emit(Event{Kind: LookFailed, Holder: p.Holder(), Err: context.DeadlineExceeded})
+	p.emit(Event{Kind: EventLookFailed, Holder: p.Holder(), Err: context.DeadlineExceeded})
 	if line := text.String(); strings.Contains(line, "job=") || strings.Contains(line, "token=") || !strings.Contains(line, "level=WARN") {
 		t.Errorf("logged %q", line)
 	}

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/pgleader/pgleader/internal/pgcall"
 	"github.com/pgleader/pgleader/internal/pgfake"
 )
 
@@ -17,8 +18,15 @@ func (p *process) hangForEver() (back func()) {
 	return func() { p.path.Suffer(nil) }
 }
 
+// The bounds of package pgcall.
+const (
+	maxAtOnce   = 8
+	maxKeptFree = 4
+	maxInterval = time.Minute
+)
+
 // What an hour of outage may cost: the calls that are let go at first, then ever fewer up to one a minute.
-const keptInAnHour = maxCalls + maxKeptFree + 60 + 6
+const keptInAnHour = maxAtOnce + maxKeptFree + 60 + 6
 
 func TestKeptCallsAreBoundedOverALongOutage(t *testing.T) {
 	for name, jobs := range map[string][]string{"one candidate": {"report"}, "many candidates": jobNames(100)} {
@@ -46,8 +54,8 @@ func TestKeptCallsAreBoundedOverALongOutage(t *testing.T) {
 				began := time.Now()
 				for range jobs {
 					at := <-led
-					if wait := at.Sub(began); wait > maxGateClose+2*p.retryEvery+p.callLimit {
-						t.Errorf("elected %v after the path was back, want within about %v", wait, maxGateClose)
+					if wait := at.Sub(began); wait > maxInterval+2*p.retryEvery+p.callLimit {
+						t.Errorf("elected %v after the path was back, want within about %v", wait, maxInterval)
 					}
 				}
 				cancel()
@@ -79,7 +87,7 @@ func TestTickingProcessKeepsFewCallsOverALongOutage(t *testing.T) {
 			}
 			time.Sleep(time.Second)
 		}
-		within(t, began, maxGateClose+time.Second, "elected")
+		within(t, began, maxInterval+time.Second, "elected")
 	})
 }
 
@@ -109,7 +117,7 @@ func TestLeaderThatIsCutOffLeadsAgainSoonAfter(t *testing.T) {
 			back()
 			began := time.Now()
 			at := <-elected
-			if wait := at.Sub(began); wait > maxGateClose+2*p.retryEvery {
+			if wait := at.Sub(began); wait > maxInterval+2*p.retryEvery {
 				t.Errorf("elected %v after the path was back", wait)
 			}
 			time.Sleep(time.Minute)
@@ -131,7 +139,7 @@ func TestAnswerOpensTheGate(t *testing.T) {
 		back := p.hangForEver()
 		time.Sleep(time.Hour)
 		back()
-		time.Sleep(2 * maxGateClose)
+		time.Sleep(2 * maxInterval)
 		began := time.Now()
 		time.Sleep(time.Minute)
 		if n, want := len(p.path.Asked(began)), int(time.Minute/(p.retryEvery*5/4)); n < want {
@@ -139,7 +147,7 @@ func TestAnswerOpensTheGate(t *testing.T) {
 		}
 		p.path.Suffer(pgfake.Only(pgfake.KindAcquire, pgfake.Trouble{Slow: time.Second}))
 		var all sync.WaitGroup
-		for _, job := range jobNames(maxCalls - 1) {
+		for _, job := range jobNames(maxAtOnce - 1) {
 			all.Go(func() {
 				if term, ok, err := p.TryAcquire(t.Context(), job); ok {
 					mustResign(t, term)
@@ -168,7 +176,7 @@ func TestFailuresOfTheNetworkDoNotOpenTheGate(t *testing.T) {
 			t.Errorf("the driver keeps %d calls after an hour, want at most %d", kept, keptInAnHour)
 		}
 		p.path.Suffer(nil)
-		time.Sleep(2 * maxGateClose)
+		time.Sleep(2 * maxInterval)
 		stop()
 	})
 }
@@ -180,7 +188,7 @@ func TestCallerBehindAClosedGateIsToldSo(t *testing.T) {
 		for range 2 * maxKeptFree {
 			began := time.Now()
 			_, err := p.Leases(t.Context())
-			if !errors.Is(err, errUnanswered) {
+			if !errors.Is(err, pgcall.ErrUnanswered) {
 				t.Fatalf("Leases = %v", err)
 			}
 			if time.Since(began) == 0 {
@@ -225,7 +233,7 @@ func TestCallerThatGoesDoesNotWaitForItsTurn(t *testing.T) {
 		p := start(t, pgfake.NewTable(), Config{})
 		p.path.Suffer(pgfake.Always(pgfake.Trouble{Slow: 4 * time.Second}))
 		var all sync.WaitGroup
-		for range maxCalls {
+		for range maxAtOnce {
 			all.Go(func() { _, _ = p.Leases(t.Context()) })
 		}
 		synctest.Wait()

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/pgleader/pgleader/internal/pgcall"
 	"github.com/pgleader/pgleader/internal/pgfake"
 )
 
@@ -95,7 +96,7 @@ func TestGuardThatFailsEndsNothing(t *testing.T) {
 		term := p.mustLead(t, "report")
 		for state, want := range map[string]error{"40001": nil, "57014": nil, "42P01": ErrNotMigrated, "25006": ErrReadOnly} {
 			err := guard(t, term, func(context.Context) error { return pgfake.ServerError(state) })
-			if sqlState(err) != state || errors.Is(err, ErrLost) || want != nil && !errors.Is(err, want) {
+			if pgcall.SQLState(err) != state || errors.Is(err, ErrLost) || want != nil && !errors.Is(err, want) {
 				t.Errorf("Guard = %v, want SQLSTATE %s", err, state)
 			}
 		}

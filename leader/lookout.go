@@ -214,7 +214,7 @@ func (l *lookout) read(ctx context.Context, jobs []string) (map[string]Lease, er
 	read := func(ctx context.Context, q db.Querier) (map[string]Lease, error) {
 		return readLeases(ctx, q, jobs)
 	}
-	leases, err := pgcall.Ask(ctx, l.calls, read)
+	leases, err := pgcall.AskAmongRivals(ctx, l.calls, read)
 	if err != nil {
 		return nil, fmt.Errorf("leader: look at %s: %w", leasesOf(len(jobs), jobs[0]), err)
 	}

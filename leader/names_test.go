@@ -79,7 +79,7 @@ func TestOddJobNamesStayWhatTheyAre(t *testing.T) {
 				t.Errorf("%q: %+v", jobs[i], row)
 			}
 		}
-		if n := len(follower.reported(Waiting)); n != len(jobs) {
+		if n := len(follower.reported(EventWaiting)); n != len(jobs) {
 			t.Errorf("%d waits reported, want %d", n, len(jobs))
 		}
 		stop()

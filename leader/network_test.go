@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/pgleader/pgleader/internal/pgcall"
 	"github.com/pgleader/pgleader/internal/pgfake"
 )
 
@@ -51,7 +52,7 @@ func TestAtMostOneWorksWhateverTheNetworkDoes(t *testing.T) {
 func TestAtMostOneWorksWhileTheDatabasesClockIsSet(t *testing.T) {
 	manyWorkInAnyWeather(t, func(ctx context.Context, tb *pgfake.Table, random *rand.Rand) {
 		for {
-			if sleep(ctx, defaultTTL+time.Duration(random.Int64N(int64(time.Minute)))) != nil {
+			if pgcall.Sleep(ctx, defaultTTL+time.Duration(random.Int64N(int64(time.Minute)))) != nil {
 				return
 			}
 			d := time.Duration(random.Int64N(int64(defaultTTL / 10)))
@@ -120,7 +121,7 @@ func manyWorkInAnyWeather(t *testing.T, torment func(context.Context, *pgfake.Ta
 				for _, p := range processes {
 					p.path.Suffer(nil)
 				}
-				time.Sleep(maxGateClose + 20*time.Second)
+				time.Sleep(maxInterval + 20*time.Second)
 				mu.Lock()
 				for _, job := range jobs {
 					if working[job] == "" && !tb.Live(job) {

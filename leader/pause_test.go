@@ -20,7 +20,7 @@ func TestElectionThatIsOverBeforeItIsUsedIsNotHandedOut(t *testing.T) {
 		var once sync.Once
 		p.onEvent = func(event Event) {
 			record(event)
-			if event.Kind == Elected {
+			if event.Kind == EventElected {
 				once.Do(func() { time.Sleep(20 * time.Second) })
 			}
 		}
@@ -85,7 +85,7 @@ func TestWaitForATurnDoesNotEatTheTrustWindow(t *testing.T) {
 		}
 		wg.Wait()
 		time.Sleep(time.Minute)
-		if lost := p.reported(Lost); len(lost) > 0 {
+		if lost := p.reported(EventLost); len(lost) > 0 {
 			t.Errorf("%d terms were lost: %v", len(lost), lost[0].Err)
 		}
 		mustResign(t, terms...)

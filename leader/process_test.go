@@ -63,12 +63,12 @@ func (p *process) checkPairs(t *testing.T) {
 	for _, event := range p.events {
 		id := term{event.Job, event.Token}
 		switch event.Kind {
-		case Elected:
+		case EventElected:
 			if seen[id] {
 				t.Errorf("elected twice to %+v", id)
 			}
 			open[id], seen[id] = true, true
-		case Lost, Resigned:
+		case EventLost, EventResigned:
 			if !open[id] {
 				t.Errorf("%s for %+v, which was not led", event.Kind, id)
 			}

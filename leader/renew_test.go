@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -83,7 +84,7 @@ func TestOutageShorterThanTheTrustWindowKeepsTheLead(t *testing.T) {
 				if again := p.mustLead(t, "report"); again != term {
 					t.Error("it is another term")
 				}
-				if len(p.reported(RenewFailed)) == 0 {
+				if len(p.reported(EventRenewFailed)) == 0 {
 					t.Error("no failed renewal was reported")
 				}
 				mustResign(t, term)
@@ -115,7 +116,7 @@ func TestFailedRenewalIsTriedAgainUntilTheTrustWindowEnds(t *testing.T) {
 		if last := attempts[len(attempts)-1].At; time.Since(last) > p.retryPause*3/2 {
 			t.Errorf("the last attempt was %v before the end", time.Since(last))
 		}
-		failed := p.reported(RenewFailed)
+		failed := p.reported(EventRenewFailed)
 		if len(failed) != len(attempts) || !errors.Is(failed[0].Err, pgfake.ErrReset) {
 			t.Errorf("%d failures reported for %d attempts", len(failed), len(attempts))
 		}
@@ -149,7 +150,7 @@ func TestRenewalWithoutRowEndsOnlyItsTerm(t *testing.T) {
 				if a.Context().Err() != nil || c.Context().Err() != nil {
 					t.Errorf("the other terms: %v, %v", context.Cause(a.Context()), context.Cause(c.Context()))
 				}
-				if lost := p.reported(Lost); len(lost) != 1 || lost[0].Job != "b" || lost[0].Token != b.Token() || !errors.Is(lost[0].Err, ErrLost) {
+				if lost := p.reported(EventLost); len(lost) != 1 || lost[0].Job != "b" || lost[0].Token != b.Token() || !errors.Is(lost[0].Err, ErrLost) {
 					t.Errorf("reported as lost: %+v", lost)
 				}
 				mustResign(t, a, c)
@@ -165,7 +166,7 @@ func TestSlowReportOfALossHoldsUpNoOther(t *testing.T) {
 		record := p.onEvent
 		p.onEvent = func(event Event) {
 			record(event)
-			if event.Kind == Lost {
+			if event.Kind == EventLost {
 				time.Sleep(time.Minute)
 			}
 		}
@@ -321,7 +322,7 @@ func TestAnswerAfterTheEndOfTrustIsWorthNothing(t *testing.T) {
 		<-term.Context().Done()
 		after(t, began, p.ttl-p.margin, "the term ended")
 		time.Sleep(time.Minute)
-		if term.Context().Err() == nil || len(p.reported(Lost)) != 1 {
+		if term.Context().Err() == nil || len(p.reported(EventLost)) != 1 {
 			t.Error("a late answer brought the term back")
 		}
 	})
@@ -339,7 +340,7 @@ func TestDeadPooledConnectionsCostNoRenewal(t *testing.T) {
 		})
 		time.Sleep(p.renewEvery)
 		synctest.Wait()
-		if failed := p.reported(RenewFailed); len(failed) > 0 {
+		if failed := p.reported(EventRenewFailed); len(failed) > 0 {
 			t.Errorf("reported: %v", failed[0].Err)
 		}
 		if n := len(p.path.Asked(time.Time{}, pgfake.KindRenewOne)); n != 3 {
@@ -371,9 +372,11 @@ func TestNothingRunsWhileNothingIsHeldOrWaitedFor(t *testing.T) {
 		p := start(t, tb, Config{})
 		running := func() []bool {
 			synctest.Wait()
-			p.Elector.mu.Lock()
-			defer p.Elector.mu.Unlock()
-			return []bool{p.renewing, p.looking, p.watching}
+			for _, part := range []sync.Locker{&p.renewal.mu, &p.lookout.mu, &p.watchdog.mu} {
+				part.Lock()
+				defer part.Unlock()
+			}
+			return []bool{p.renewal.running, p.lookout.running, p.watchdog.armed}
 		}
 		for range 3 {
 			term := p.mustLead(t, "report")

@@ -152,8 +152,8 @@ func (r *renewal) failed(terms []*Term, err error) error {
 type outcome int
 
 const (
-	rowGone    outcome = iota // it is not ours any more
-	rowLocked                 // somebody has locked it: ask again
+	rowGone   outcome = iota // it is not ours any more
+	rowLocked                // somebody has locked it: ask again
 	rowRenewed
 )
 

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/pgleader/pgleader/internal/pgcall"
 	"github.com/pgleader/pgleader/internal/pgfake"
 )
 
@@ -32,7 +33,7 @@ func TestResignEndsTheContextBeforeItAsks(t *testing.T) {
 		if errors.Is(context.Cause(term.Context()), ErrLost) {
 			t.Errorf("the cause is %v: a resigned term is not lost", context.Cause(term.Context()))
 		}
-		if resigned := p.reported(Resigned); len(resigned) != 1 || resigned[0].Err != nil {
+		if resigned := p.reported(EventResigned); len(resigned) != 1 || resigned[0].Err != nil {
 			t.Errorf("reported: %+v", resigned)
 		}
 	})
@@ -62,10 +63,10 @@ func TestResignIsBoundedByTheLifeOfTheLease(t *testing.T) {
 				if at := <-ended; !at.Equal(began) {
 					t.Errorf("the context ended %v after the call", at.Sub(began))
 				}
-				if resigned := p.reported(Resigned); len(resigned) != 1 || resigned[0].Err == nil {
+				if resigned := p.reported(EventResigned); len(resigned) != 1 || resigned[0].Err == nil {
 					t.Errorf("reported: %+v", resigned)
 				}
-				if n := len(p.reported(ResignFailed)); n != 1 {
+				if n := len(p.reported(EventResignFailed)); n != 1 {
 					t.Errorf("%d failures reported, want the first", n)
 				}
 
@@ -120,7 +121,7 @@ func TestFailedResignIsTriedAgainByTheNextCall(t *testing.T) {
 		p := start(t, tb, Config{})
 		term := p.mustLead(t, "report")
 		p.path.Suffer(pgfake.Only(pgfake.KindRelease, pgfake.Trouble{Fails: pgfake.ServerError("42501")}))
-		if err := term.Resign(); sqlState(err) != "42501" {
+		if err := term.Resign(); pgcall.SQLState(err) != "42501" {
 			t.Fatalf("Resign = %v, want the server's error", err)
 		}
 		if !tb.Live("report") {
@@ -131,7 +132,7 @@ func TestFailedResignIsTriedAgainByTheNextCall(t *testing.T) {
 		if tb.Live("report") {
 			t.Error("the second call did not end the lease")
 		}
-		if n := len(p.reported(Resigned)); n != 1 {
+		if n := len(p.reported(EventResigned)); n != 1 {
 			t.Errorf("%d resignations reported, want 1", n)
 		}
 	})
@@ -190,7 +191,7 @@ func TestConcurrentResignsAskOnce(t *testing.T) {
 	if n := len(p.path.Asked(time.Time{}, pgfake.KindRelease)); n != 1 {
 		t.Errorf("asked %d times, want once", n)
 	}
-	if n := len(p.reported(Resigned)); n != 1 {
+	if n := len(p.reported(EventResigned)); n != 1 {
 		t.Errorf("%d resignations reported, want 1", n)
 	}
 }
@@ -209,7 +210,7 @@ func TestResignAfterATakeoverAsksNothing(t *testing.T) {
 		if !tb.Live("report") || tb.Row("report").Holder != "rival" {
 			t.Errorf("the successor's lease is %+v", tb.Row("report"))
 		}
-		if n := len(p.reported(Resigned)); n != 0 {
+		if n := len(p.reported(EventResigned)); n != 0 {
 			t.Error("a lost term was reported as resigned")
 		}
 	})
@@ -255,7 +256,7 @@ func TestResignReleasesALeaseThatOutlivesItsLostTerm(t *testing.T) {
 		if tb.Live("report") {
 			t.Error("the lease lives on, and the job has no leader")
 		}
-		if n := len(p.reported(Resigned)); n != 0 {
+		if n := len(p.reported(EventResigned)); n != 0 {
 			t.Error("a lost term was reported as resigned")
 		}
 	})
@@ -311,7 +312,7 @@ func TestRenewalUnderWayDoesNotUndoAResignation(t *testing.T) {
 				if tb.Live("report") {
 					t.Error("the lease lives again")
 				}
-				if n := len(p.reported(Lost)); n != 0 {
+				if n := len(p.reported(EventLost)); n != 0 {
 					t.Error("a resigned term was reported as lost")
 				}
 			})
@@ -348,16 +349,16 @@ func TestTermThatIsResignedAndLostAtOnceEndsOnce(t *testing.T) {
 	for range 5000 {
 		term := p.mustLead(t, "report")
 		var both sync.WaitGroup
-		both.Go(func() { p.end(term, errTaken) })
+		both.Go(func() { p.watchdog.lose(errTaken, term) })
 		both.Go(func() { mustResign(t, term) })
 		both.Wait()
 		p.mu.Lock()
 		ends := p.events[1:]
 		p.events = nil
 		p.mu.Unlock()
-		want := Resigned
+		want := EventResigned
 		if errors.Is(context.Cause(term.Context()), ErrLost) {
-			want = Lost
+			want = EventLost
 		}
 		if len(ends) != 1 || ends[0].Kind != want {
 			t.Fatalf("token %d: reported %+v, the context's cause is %v", term.Token(), ends, context.Cause(term.Context()))

@@ -100,7 +100,7 @@ func TestTryAcquireGetsNoTermBesideWorkThatOutlivesItsTerm(t *testing.T) {
 			t.Errorf("TryAcquire = %v, %v while the work of the lost term goes on", ok, err)
 		}
 		after(t, began, 0, "returned")
-		if n := len(p.reported(Skipped)); n != 1 {
+		if n := len(p.reported(EventSkipped)); n != 1 {
 			t.Errorf("%d skips reported, want 1", n)
 		}
 		cancel()
@@ -182,7 +182,7 @@ func TestRunLeadsAgainAfterEachOfAHundredLosses(t *testing.T) {
 		}
 		within(t, began, losses*p.ttl, "it has led after each loss")
 		synctest.Wait() // for the last report
-		if n := len(p.reported(Lost)); n != losses {
+		if n := len(p.reported(EventLost)); n != losses {
 			t.Errorf("%d losses reported, want %d", n, losses)
 		}
 	})

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/pgleader/pgleader/internal/pgcall"
 	"github.com/pgleader/pgleader/internal/pgfake"
 )
 
@@ -40,7 +41,7 @@ func TestLeaseOfNobodyIsFreeAfterTheTTLThoughTheClockWasSetBack(t *testing.T) {
 					if term.Token() != 2 {
 						t.Errorf("token %d, want 2", term.Token())
 					}
-					events := p.reported(ClockSetBack)
+					events := p.reported(EventClockSetBack)
 					if back == time.Hour && (len(events) != 1 || events[0].Holder != "rival" || events[0].Token != 1 || events[0].Err == nil) {
 						t.Errorf("reported %+v, want once that the rival's lease was freed", events)
 					}
@@ -101,7 +102,7 @@ func TestLeaseThatCannotBeFreedIsReported(t *testing.T) {
 		p.path.Suffer(pgfake.Only(pgfake.KindFree, pgfake.Trouble{Fails: pgfake.ServerError("57014")}))
 		stop := p.wait(t, "report")
 		time.Sleep(foundWithin(p.Elector) + time.Minute)
-		if events := p.reported(ClaimFailed); len(events) != 1 || sqlState(events[0].Err) != "57014" {
+		if events := p.reported(EventClaimFailed); len(events) != 1 || pgcall.SQLState(events[0].Err) != "57014" {
 			t.Errorf("reported %+v, want one failed claim", events)
 		}
 		unlock := tb.Lock("report") // as a psql session does: no reason to wait
@@ -109,7 +110,7 @@ func TestLeaseThatCannotBeFreedIsReported(t *testing.T) {
 		time.Sleep(time.Minute)
 		unlock()
 		time.Sleep(foundWithin(p.Elector))
-		if n := len(p.reported(Elected)); n != 1 {
+		if n := len(p.reported(EventElected)); n != 1 {
 			t.Errorf("%d elections when the row is free, want 1", n)
 		}
 		stop()
@@ -145,8 +146,8 @@ func TestLeaderThatLivesOutlastsEverySettingBackOfTheClock(t *testing.T) {
 				time.Sleep(every)
 			}
 		}
-		if term.Context().Err() != nil || len(waits.reported(ClockSetBack)) != 0 {
-			t.Errorf("the term ended, %v, or its lease was freed: %+v", term.Context().Err(), waits.reported(ClockSetBack))
+		if term.Context().Err() != nil || len(waits.reported(EventClockSetBack)) != 0 {
+			t.Errorf("the term ended, %v, or its lease was freed: %+v", term.Context().Err(), waits.reported(EventClockSetBack))
 		}
 		mustResign(t, term)
 	})
@@ -201,7 +202,7 @@ func TestRenewalSavesALeaseThatWasAboutToBeFreed(t *testing.T) {
 		if row := tb.Row("report"); row.Token != 2 || row.Holder != "rival" {
 			t.Errorf("%s leads under token %d, want the rival under 2", row.Holder, row.Token)
 		}
-		if events := p.reported(ClockSetBack); len(events) != 0 {
+		if events := p.reported(EventClockSetBack); len(events) != 0 {
 			t.Errorf("reported %+v", events)
 		}
 		stop()

@@ -33,7 +33,7 @@ func main() {
 	// The second looks at the lease once an hour, unless it hears something.
 	waiting := make(chan struct{}, 1)
 	second, err := leader.New(db, leader.Config{RetryEvery: time.Hour, OnEvent: func(event leader.Event) {
-		if event.Kind == leader.Waiting {
+		if event.Kind == leader.EventWaiting {
 			waiting <- struct{}{}
 		}
 	}})

@@ -1,5 +1,6 @@
-// Command nightly-report writes one summary row per night, on however many instances it runs. To see it at work a night lasts a second
-// here: start it on three terminals, kill one, and look at the table report.
+// Command nightly-report writes one summary row per night, on however many instances it runs. To
+// see it at work a night lasts a second here: start it on three terminals, kill one, and look at the
+// table report.
 package main
 
 import (
@@ -21,6 +22,7 @@ import (
 
 	"github.com/pgleader/pgleader/leader"
 	"github.com/pgleader/pgleader/migrations"
+	"github.com/pgleader/pgleader/schedule"
 )
 
 const table = `CREATE TABLE IF NOT EXISTS report (
@@ -31,7 +33,7 @@ const table = `CREATE TABLE IF NOT EXISTS report (
 
 func main() {
 	real := flag.Bool("real", false, "report at 02:00 in New York instead of every second")
-	nights := flag.Int("nights", 0, "end after so many reports of this instance; 0: never")
+	last := flag.Int("nights", 0, "end after so many reports of this instance; 0: never")
 	crash := flag.Int("crash", 0, "die in the middle of the n-th report of this instance; 0: never")
 	flag.Parse()
 
@@ -44,25 +46,32 @@ func main() {
 	_, err = db.ExecContext(ctx, table)
 	check(err)
 
-	schedule, err := nightly(*real)
+	nights, err := nightly(*real)
 	check(err)
-	elector, err := leader.New(db, leader.Config{TTL: 3 * time.Second, RetryEvery: 300 * time.Millisecond, Logger: slog.New(slog.DiscardHandler)})
+	elector, err := leader.New(db, leader.Config{
+		TTL:        3 * time.Second,
+		RetryEvery: 300 * time.Millisecond,
+		Logger:     slog.New(slog.DiscardHandler),
+	})
+	check(err)
+	scheduler, err := schedule.New(elector, schedule.Config{})
 	check(err)
 	fmt.Println("started", elector.Holder())
 	reports := 0
-	policy := leader.Policy{CatchUp: leader.CatchUpAll} // no night is left out
-	check(elector.RunSchedule(ctx, "nightly-report", schedule, policy, func(ctx context.Context, slot *leader.Slot) error {
+	policy := schedule.Policy{CatchUp: schedule.CatchUpAll} // no night is left out
+	work := func(ctx context.Context, slot *schedule.Slot) error {
 		reports++
 		err := report(ctx, db, slot, elector.Holder(), reports == *crash)
-		if reports == *nights {
+		if reports == *last {
 			done()
 		}
 		return err
-	}))
+	}
+	check(scheduler.Run(ctx, "nightly-report", nights, policy, work))
 }
 
 // nightly is the schedule: a cron expression that any library parses, put into its zone.
-func nightly(real bool) (leader.Schedule, error) {
+func nightly(real bool) (schedule.Schedule, error) {
 	if !real {
 		return cron.Every(time.Second), nil
 	}
@@ -71,11 +80,11 @@ func nightly(real bool) (leader.Schedule, error) {
 		return nil, err
 	}
 	zone, err := time.LoadLocation("America/New_York")
-	return leader.InZone(spec, zone), err
+	return schedule.InZone(spec, zone), err
 }
 
 // report writes the row and finishes the slot in one transaction: both commit, or neither does.
-func report(ctx context.Context, db *sql.DB, slot *leader.Slot, holder string, crash bool) error {
+func report(ctx context.Context, db *sql.DB, slot *schedule.Slot, holder string, crash bool) error {
 	tx, err := db.BeginTx(ctx, nil)
 	if err != nil {
 		return err
@@ -84,7 +93,8 @@ func report(ctx context.Context, db *sql.DB, slot *leader.Slot, holder string, c
 	if err := slot.Complete(ctx, tx); err != nil {
 		return err
 	}
-	_, err = tx.ExecContext(ctx, "INSERT INTO report (night, attempt, holder) VALUES ($1, $2, $3)", slot.Time(), slot.Attempt(), holder)
+	_, err = tx.ExecContext(ctx, "INSERT INTO report (night, attempt, holder) VALUES ($1, $2, $3)",
+		slot.Time(), slot.Attempt(), holder)
 	if err != nil {
 		return err
 	}

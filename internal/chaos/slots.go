@@ -8,14 +8,14 @@ import (
 	"sync"
 	"time"
 
-	"github.com/pgleader/pgleader/leader"
+	"github.com/pgleader/pgleader/schedule"
 )
 
 var errWork = errors.New("the work failed")
 
 // slot is the work of one slot: it takes its time, and completes the slot in the transaction that writes its effect.
 // Some of it fails.
-func (w *worker) slot(ctx context.Context, s *leader.Slot) error {
+func (w *worker) slot(ctx context.Context, s *schedule.Slot) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var ticks sync.WaitGroup
@@ -26,7 +26,7 @@ func (w *worker) slot(ctx context.Context, s *leader.Slot) error {
 	return err
 }
 
-func (w *worker) effect(ctx context.Context, s *leader.Slot) error {
+func (w *worker) effect(ctx context.Context, s *schedule.Slot) error {
 	d := w.upTo(250 * time.Millisecond)
 	if w.chance(12) {
 		d = w.TTL + w.upTo(w.TTL)

@@ -25,6 +25,7 @@ import (
 
 	"github.com/pgleader/pgleader/internal/chaos/check"
 	"github.com/pgleader/pgleader/leader"
+	"github.com/pgleader/pgleader/schedule"
 )
 
 // A worker is one process that campaigns for every job, and tells what happens to it.
@@ -81,6 +82,10 @@ func (w *worker) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	scheduler, err := schedule.New(w.elector, schedule.Config{})
+	if err != nil {
+		return err
+	}
 	injectClock(w.elector, func() time.Time { return time.Now().Round(0).Add(time.Duration(w.wall.Load())) })
 	go w.listen(os.Stdin)
 	go w.feelPulse()
@@ -93,9 +98,9 @@ func (w *worker) run(ctx context.Context) error {
 		w.tell(check.Record{Kind: check.Campaign, Job: job})
 		all.Go(func() { failures <- w.elector.Run(ctx, job, w.lead) })
 	}
-	policy := leader.Policy{CatchUp: leader.CatchUp(w.Catch), Attempts: 1000, RepeatFailed: w.Repeat}
+	policy := schedule.Policy{CatchUp: schedule.CatchUp(w.Catch), Attempts: 1000, RepeatFailed: w.Repeat}
 	for _, job := range w.SlotJobs {
-		all.Go(func() { failures <- w.elector.RunSchedule(ctx, job, everySecond{w.Offset}, policy, w.slot) })
+		all.Go(func() { failures <- scheduler.Run(ctx, job, everySecond{w.Offset}, policy, w.slot) })
 	}
 	all.Wait()
 	close(failures)
@@ -111,11 +116,11 @@ func (w *worker) run(ctx context.Context) error {
 func (w *worker) report(e leader.Event) {
 	r := check.Record{Job: e.Job, Token: e.Token}
 	switch e.Kind {
-	case leader.Elected:
+	case leader.EventElected:
 		r.Kind = check.Elected
-	case leader.Lost:
+	case leader.EventLost:
 		r.Kind = check.Lost
-	case leader.Resigned:
+	case leader.EventResigned:
 		r.Kind = check.Resigned
 	default:
 		return

@@ -22,10 +22,10 @@ const (
 )
 
 const (
-	elected  = string(leader.Elected)
-	lost     = string(leader.Lost)
-	resigned = string(leader.Resigned)
-	waiting  = string(leader.Waiting)
+	elected  = string(leader.EventElected)
+	lost     = string(leader.EventLost)
+	resigned = string(leader.EventResigned)
+	waiting  = string(leader.EventWaiting)
 )
 
 // What the demo tells a worker, on its standard input. The end of the input means that the demo is gone, and ends the worker.

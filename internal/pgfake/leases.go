@@ -49,17 +49,14 @@ func (p *Path) AcquireLease(
 func duration(seconds float64) time.Duration { return time.Duration(math.Round(seconds * 1e9)) }
 
 // DismissLease takes the job's live lease away from its holder.
-func (p *Path) DismissLease(
-	ctx context.Context, arg db.DismissLeaseParams,
-) (db.DismissLeaseRow, error) {
-	return sendLocked(ctx, p, KindDismiss, arg.JobName, func(tb *Table) (db.DismissLeaseRow, error) {
+func (p *Path) DismissLease(ctx context.Context, arg db.DismissLeaseParams) (int64, error) {
+	return sendLocked(ctx, p, KindDismiss, arg.JobName, func(tb *Table) (int64, error) {
 		row := tb.leases[arg.JobName]
-		if row == nil || !row.ExpiresAt.After(tb.now()) {
-			return db.DismissLeaseRow{}, sql.ErrNoRows
+		if row == nil || row.Token != arg.Token || !row.ExpiresAt.After(tb.now()) {
+			return 0, nil
 		}
-		old := db.DismissLeaseRow(tb.answer(row))
 		row.Holder, row.Token = arg.DismissedBy, row.Token+1
-		return old, nil
+		return 1, nil
 	})
 }
 
@@ -126,11 +123,7 @@ func (tb *Table) read(jobs []string) []db.LookLeasesRow {
 
 // answer is the row with the time that its lease has left. The caller holds tb.mu.
 func (tb *Table) answer(row *db.LeaderLease) db.LookLeasesRow {
-	return db.LookLeasesRow{
-		JobName: row.JobName, Holder: row.Holder, Token: row.Token,
-		AcquiredAt: row.AcquiredAt, RenewedAt: row.RenewedAt, ExpiresAt: row.ExpiresAt,
-		TimeLeft: row.ExpiresAt.Sub(tb.now()).Seconds(),
-	}
+	return db.LookLeasesRow{LeaderLease: *row, TimeLeft: row.ExpiresAt.Sub(tb.now()).Seconds()}
 }
 
 // RenewLease extends the live lease of exactly this job, holder and token.

@@ -110,19 +110,22 @@ func (p *Path) ReadSlot(ctx context.Context, arg db.ReadSlotParams) (db.ReadSlot
 }
 
 // AbandonSlots marks what older terms left running, and returns what may be started again.
-func (p *Path) AbandonSlots(ctx context.Context, arg db.AbandonSlotsParams) ([]time.Time, error) {
-	return sendLocked(ctx, p, KindAbandon, arg.JobName, func(tb *Table) ([]time.Time, error) {
+func (p *Path) AbandonSlots(
+	ctx context.Context, arg db.AbandonSlotsParams,
+) ([]db.AbandonSlotsRow, error) {
+	return sendLocked(ctx, p, KindAbandon, arg.JobName, func(tb *Table) ([]db.AbandonSlotsRow, error) {
 		holds := tb.holds(arg.JobName, arg.Holder, arg.Token)
-		var again []time.Time
+		var again []db.AbandonSlotsRow
 		for _, row := range tb.jobSlots(arg.JobName) {
 			if row.State == StateRunning && row.Token < arg.Token && holds {
 				row.State, row.FinishedAt = StateAbandoned, sql.NullTime{Time: tb.now(), Valid: true}
 				row.Error = "the term of " + row.Holder + " ended before the work did"
 			}
-			restartable := row.State == StateAbandoned || row.State == StateFailed && arg.RepeatFailed
+			restartable := row.State == StateAbandoned && row.Token < arg.Token ||
+				row.State == StateFailed && arg.RepeatFailed
 			restartable = restartable && row.Attempt < arg.MaxAttempts && !row.Slot.Before(arg.Since)
 			if restartable || row.State == StateRequested {
-				again = append(again, row.Slot)
+				again = append(again, db.AbandonSlotsRow{Slot: row.Slot, Attempt: row.Attempt})
 			}
 		}
 		return again, nil
@@ -138,10 +141,10 @@ func (p *Path) ClaimSlot(ctx context.Context, arg db.ClaimSlotParams) (db.ClaimS
 		switch {
 		case !claimed:
 		case row == nil:
-			row = &db.LeaderSlot{JobName: arg.JobName, Slot: key.slot}
+			row = &db.LeaderSlot{JobName: arg.JobName, Slot: key.slot, Attempt: arg.LastAttempt}
 			tb.slots[key] = row
 		case row.State == StateRunning && row.Token == arg.Token: // asked again
-			return claimedRow(row, true), nil
+			return claimedRow(row, row.Attempt == arg.LastAttempt+1), nil
 		default:
 			claimed = startable(row, arg)
 		}
@@ -160,37 +163,61 @@ func (p *Path) ClaimSlot(ctx context.Context, arg db.ClaimSlotParams) (db.ClaimS
 
 // startable reports whether a slot that has a row may be started, anew, by a live term.
 func startable(row *db.LeaderSlot, arg db.ClaimSlotParams) bool {
-	left := row.State == StateAbandoned || row.State == StateRunning && row.Token < arg.Token ||
-		row.State == StateFailed && arg.RepeatFailed
-	return row.State == StateRequested || left && row.Attempt < arg.MaxAttempts
+	left := row.State == StateFailed && arg.RepeatFailed ||
+		row.Token < arg.Token && (row.State == StateAbandoned || row.State == StateRunning)
+	return row.Attempt == arg.LastAttempt &&
+		(row.State == StateRequested || left && row.Attempt < arg.MaxAttempts)
 }
 
 func claimedRow(row *db.LeaderSlot, claimed bool) db.ClaimSlotRow {
 	return db.ClaimSlotRow{
 		Claimed: claimed, State: row.State, Attempt: row.Attempt, Token: row.Token,
-		Holder: row.Holder, Error: row.Error,
 	}
 }
 
-// FinishSlot decides a running slot under exactly the term that started it.
-func (p *Path) FinishSlot(ctx context.Context, arg db.FinishSlotParams) (int32, error) {
-	return sendLocked(ctx, p, KindFinishSlot, arg.JobName, func(tb *Table) (int32, error) {
-		row := tb.slots[slotKey{arg.JobName, arg.Slot.UTC()}]
-		if row == nil || row.State != StateRunning ||
-			row.Token != arg.Token || row.Holder != arg.Holder {
-			return 0, sql.ErrNoRows
+// FinishSlot decides the attempt that runs under exactly this term.
+func (p *Path) FinishSlot(ctx context.Context, arg db.FinishSlotParams) (int64, error) {
+	return sendLocked(ctx, p, KindFinishSlot, arg.JobName, func(tb *Table) (int64, error) {
+		row := tb.running(arg.JobName, arg.Slot, arg.Holder, arg.Token, arg.Attempt)
+		if row == nil {
+			return 0, nil
 		}
 		row.State, row.Error = arg.State, arg.Error
 		row.FinishedAt = sql.NullTime{Time: tb.now(), Valid: true}
-		return row.Attempt, nil
+		return 1, nil
 	})
+}
+
+// GiveBackSlot undoes a claim whose work was never begun.
+func (p *Path) GiveBackSlot(ctx context.Context, arg db.GiveBackSlotParams) (int64, error) {
+	return sendLocked(ctx, p, KindGiveBackSlot, arg.JobName, func(tb *Table) (int64, error) {
+		row := tb.running(arg.JobName, arg.Slot, arg.Holder, arg.Token, arg.Attempt)
+		if row == nil {
+			return 0, nil
+		}
+		row.State, row.Error, row.Attempt = StateAbandoned, arg.Error, row.Attempt-1
+		row.StartedAt, row.FinishedAt = sql.NullTime{}, sql.NullTime{Time: tb.now(), Valid: true}
+		return 1, nil
+	})
+}
+
+// running returns the row of an attempt that runs, or nil. The caller holds tb.mu.
+func (tb *Table) running(
+	job string, slot time.Time, holder string, token int64, attempt int32,
+) *db.LeaderSlot {
+	row := tb.slots[slotKey{job, slot.UTC()}]
+	if row == nil || row.State != StateRunning || row.Token != token || row.Holder != holder ||
+		row.Attempt != attempt {
+		return nil
+	}
+	return row
 }
 
 // RequestSlot marks a decided slot to be started again.
 func (p *Path) RequestSlot(ctx context.Context, arg db.RequestSlotParams) (int64, error) {
 	return sendLocked(ctx, p, KindRequestSlot, arg.JobName, func(tb *Table) (int64, error) {
 		row := tb.slots[slotKey{arg.JobName, arg.Slot.UTC()}]
-		if row == nil || row.State == StateRunning {
+		if row == nil || row.State == StateRunning || row.Attempt != arg.Attempt {
 			return 0, nil
 		}
 		row.State, row.Error, row.FinishedAt = StateRequested, arg.Error, sql.NullTime{}
@@ -231,7 +258,8 @@ func (p *Path) PruneSlots(ctx context.Context, arg db.PruneSlotsParams) (int64, 
 		slots = slices.DeleteFunc(slots, func(row *db.LeaderSlot) bool { return row.Slot.After(now) })
 		n := int64(0)
 		for i, row := range slots {
-			decided := row.State != StateRunning && row.State != StateRequested
+			decided := row.State != StateRunning && row.State != StateRequested &&
+				row.FinishedAt.Time.Before(old)
 			newest := i == len(slots)-1
 			if decided && !newest && row.Slot.Before(old) && n < int64(arg.MaxRows) {
 				delete(tb.slots, slotKey{row.JobName, row.Slot})

@@ -30,13 +30,14 @@ const (
 
 // The kinds of statements about slots.
 const (
-	KindSurvey      Kind = "survey"       // SurveySlots
-	KindReadSlot    Kind = "read slot"    // ReadSlot
-	KindAbandon     Kind = "abandon"      // AbandonSlots
-	KindClaimSlot   Kind = "claim slot"   // ClaimSlot
-	KindFinishSlot  Kind = "finish slot"  // FinishSlot
-	KindRequestSlot Kind = "request slot" // RequestSlot
-	KindMissSlots   Kind = "miss slots"   // MissSlots
-	KindPrune       Kind = "prune"        // PruneSlots
-	KindListSlots   Kind = "list slots"   // ListSlots
+	KindSurvey       Kind = "survey"         // SurveySlots
+	KindReadSlot     Kind = "read slot"      // ReadSlot
+	KindAbandon      Kind = "abandon"        // AbandonSlots
+	KindClaimSlot    Kind = "claim slot"     // ClaimSlot
+	KindFinishSlot   Kind = "finish slot"    // FinishSlot
+	KindGiveBackSlot Kind = "give back slot" // GiveBackSlot
+	KindRequestSlot  Kind = "request slot"   // RequestSlot
+	KindMissSlots    Kind = "miss slots"     // MissSlots
+	KindPrune        Kind = "prune"          // PruneSlots
+	KindListSlots    Kind = "list slots"     // ListSlots
 )
