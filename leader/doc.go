@@ -13,15 +13,15 @@
 // leads the job until the row expires by the database's clock. A term is one unbroken tenure. Each
 // has a token, greater than those of all terms of the job before it.
 //
-//	            elected                Term.Resign
-//	candidate ──────────▶ live term ────────────────▶ resigned   (the lease is released)
-//	    ▲                     │
-//	    └── Run ◀── lost ◀────┘  no renewal in time, or another one has the lease (ErrLost)
+//	           elected             Term.Resign
+//	candidate ---------> live term -----------> resigned: the lease is released
+//	    ^                    |
+//	    `--- Run --- lost <--'  no renewal in time, or another process has the lease: ErrLost
 //
 // # The trust window
 //
-//	process   sent ├──────── trusted ────────┤ stopped
-//	database     ├──────────── lease live ──────────┤ free
+//	process   sent |-------- trusted --------| stopped
+//	database     |------------ lease live ----------| free
 //
 // A term ends at sent + TTL - TTL/10 - StopWithin, where sent is when its last successful renewal
 // left. Sent, not answered: the database counts the TTL from some moment in between. Both clocks of

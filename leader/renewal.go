@@ -135,7 +135,8 @@ func (r *renewal) settle(terms []*Term, found outcomes, trust instant) error {
 	if len(locked) == 0 {
 		return nil
 	}
-	return r.failed(locked, fmt.Errorf("leader: renew %s: another transaction has %d locked, that of %q too",
+	return r.failed(locked, fmt.Errorf(
+		"leader: renew %s: another transaction has %d locked, among them that of %q",
 		leasesOf(len(terms), terms[0].job), len(locked), locked[0].job))
 }
 

@@ -24,7 +24,7 @@ type seat struct {
 	changed chan struct{} // closed and replaced when one of them changes
 
 	// Of whoever has taken the seat.
-	known     int64     // the token of the last term; a lease of ours up to it belongs to a term given up
+	known     int64     // the token of the last term: up to it, a lease is of a term given up
 	skipped   int64     // the token of another's term that TryAcquire last reported
 	heldUntil time.Time // until when another process has the lease, if it does not renew it nor resign
 }

@@ -105,8 +105,8 @@ func (s *Scheduler) record(ctx context.Context, end ending, state State, why str
 	}
 }
 
-// lookUp reads what is on record about an attempt that is not running any more. Lost is why its term
-// is over, or nil.
+// lookUp reads what is on record about an attempt that is not running any more. Lost is why its
+// term is over, or nil.
 func (s *Scheduler) lookUp(ctx context.Context, end ending, lost error) ending {
 	slot := end.slot
 	background, limit := context.WithoutCancel(ctx), patience{s: s, ctx: ctx, slot: slot}
@@ -134,8 +134,8 @@ func (s *Scheduler) lookUp(ctx context.Context, end ending, lost error) ending {
 
 var errTaken = errors.New("schedule: another leader has taken the slot over")
 
-// lost returns why the term of the slot was lost, or nil. A term that work has resigned was not: what
-// work says counts, while no successor has the slot.
+// lost returns why the term of the slot was lost, or nil. A term that work has resigned was not:
+// what work says counts, while no successor has the slot.
 func (s *Slot) lost() error {
 	if err := s.term.Err(); errors.Is(context.Cause(s.term.Context()), leader.ErrLost) {
 		return err
@@ -158,8 +158,8 @@ type patience struct {
 	ends time.Time // zero while nothing says that it must end
 }
 
-// over reports, after a failure, whether to give up, and else waits a little. The first failure is an
-// event.
+// over reports, after a failure, whether to give up, and else waits a little. The first failure is
+// an event.
 func (p *patience) over(err error) bool {
 	if !p.said {
 		p.said = true

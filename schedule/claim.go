@@ -65,8 +65,8 @@ func (s *Scheduler) askForSlot(
 		})
 }
 
-// giveBack undoes a claim whose work was never begun, so that the attempt does not count. Where that
-// fails, the next leader finds the slot abandoned, and the attempt counts.
+// giveBack undoes a claim whose work was never begun, so that the attempt does not count. Where
+// that fails, the next leader finds the slot abandoned, and the attempt counts.
 func (s *Scheduler) giveBack(ctx context.Context, slot *Slot, why error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.callLimit)
 	defer cancel()
@@ -97,8 +97,8 @@ func (s *Slot) event(kind EventKind) Event {
 	}
 }
 
-// abandon marks what older terms left running, and returns the slots since the given one that are to
-// be started again.
+// abandon marks what older terms left running, and returns the slots since the given one that are
+// to be started again.
 func (s *Scheduler) abandon(
 	ctx context.Context, t *leader.Term, policy Policy, since time.Time,
 ) ([]db.AbandonSlotsRow, error) {

@@ -101,7 +101,8 @@ func TestCallThatComesWhileAnotherRunsTheSlotSaysWhoAndReturnsAtOnce(t *testing.
 	})
 }
 
-// The leader looks for the last time just before the slot comes, and all others are turned away just after: somebody must run the slot.
+// The leader looks for the last time just before the slot comes, and all others are turned away
+// just after: somebody must run the slot.
 func TestSlotThatComesWhileTheLeaderLeavesIsNotLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tb := pgfake.NewTable()

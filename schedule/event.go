@@ -9,14 +9,14 @@ import (
 // EventKind says what an Event reports.
 type EventKind string
 
-// The kinds of events. Every EventStarted is followed by exactly one EventFinished for the same job,
-// slot and attempt, whatever happens to the term.
+// The kinds of events. Every EventStarted is followed by exactly one EventFinished for the same
+// job, slot and attempt, whatever happens to the term.
 const (
 	EventStarted   EventKind = "slot_started"    // work begins for Slot
 	EventFinished  EventKind = "slot_finished"   // work has ended; State is what is on record, Err why
 	EventGivenBack EventKind = "slot_given_back" // Slot was claimed, and its work never begun
-	EventMissed    EventKind = "slots_missed"    // Count slots, Slot the latest, were recorded as missed
-	EventRetry     EventKind = "slot_retry"      // a statement about slots failed, and will be tried again
+	EventMissed    EventKind = "slots_missed"    // Count slots, up to Slot, were recorded so
+	EventRetry     EventKind = "slot_retry"      // a statement failed, and will be tried again
 )
 
 // Event is one thing that happened to a job's slots in this process, for metrics: see

@@ -20,7 +20,8 @@ func FuzzStorable(f *testing.F) {
 	})
 }
 
-// A slot's instant must be the same on its way to the database and back, at a precision of a microsecond.
+// A slot's instant must be the same on its way to the database and back, at a precision of a
+// microsecond.
 func FuzzSlotTime(f *testing.F) {
 	for _, at := range []time.Time{{}, time.Unix(0, 0), time.Unix(1<<40, 999), time.Date(2026, 11, 29, 2, 0, 0, 1, time.UTC)} {
 		f.Add(at.Unix(), int64(at.Nanosecond()))

@@ -12,10 +12,10 @@ import (
 )
 
 // RunSlot runs work for one slot of a job, if no instance has run it yet: it waits until the slot's
-// time has come by the database's clock, leads the job while work runs, and records how it ended. It
-// reports whether this call ran the slot to its end, and then returns what work returned. If another
-// instance has decided the slot, it returns false and no error; while another instance is running
-// it, it waits, and runs the slot itself if that one dies.
+// time has come by the database's clock, leads the job while work runs, and records how it ended.
+// It reports whether this call ran the slot to its end, and then returns what work returned. If
+// another instance has decided the slot, it returns false and no error; while another instance is
+// running it, it waits, and runs the slot itself if that one dies.
 //
 // The context of work ends as it does in leader.Elector.Run. If the term is lost the slot is
 // abandoned, and the next leader runs it again, up to three attempts in all. So does a shutdown:
@@ -24,8 +24,8 @@ import (
 //
 // It deletes no old records, as Run and RunDue do by Policy.Keep.
 //
-// It returns ErrSlotTime for an instant that cannot be stored, errors that are leader.Permanent, and
-// ctx's error if that ends before the slot is decided. It waits out every other failure of the
+// It returns ErrSlotTime for an instant that cannot be stored, errors that are leader.Permanent,
+// and ctx's error if that ends before the slot is decided. It waits out every other failure of the
 // database.
 func (s *Scheduler) RunSlot(
 	ctx context.Context, job string, slot time.Time, work func(context.Context, *Slot) error,
@@ -124,8 +124,8 @@ func (o *oneSlot) await(ctx context.Context) (row db.ReadSlotRow, decided bool, 
 	}
 }
 
-// outcome is what RunSlot returns for a slot that is decided: its own result, if it ran the slot and
-// the answer got lost, or the term was lost just after.
+// outcome is what RunSlot returns for a slot that is decided: its own result, if it ran the slot
+// and the answer got lost, or the term was lost just after.
 func (o *oneSlot) outcome(row db.ReadSlotRow) (ran bool, err error) {
 	if o.end == nil || !o.end.slot.is(row) || State(row.State) == StateAbandoned {
 		return false, nil
@@ -136,8 +136,8 @@ func (o *oneSlot) outcome(row db.ReadSlotRow) (ran bool, err error) {
 	return true, o.end.work
 }
 
-// lead runs the slot under a term, unless it is decided by now. Last is how many attempts it is known
-// to have had.
+// lead runs the slot under a term, unless it is decided by now. Last is how many attempts it is
+// known to have had.
 func (o *oneSlot) lead(ctx context.Context, term *leader.Term, last int32) error {
 	if _, err := o.abandon(ctx, term, o.policy, o.at); err != nil {
 		return err

@@ -6,7 +6,7 @@ import (
 )
 
 const (
-	maxWait     = 30 * time.Second // between two looks at the database's clock: no timer follows a suspend
+	maxWait     = 30 * time.Second // between two looks at the database's clock: see plan.wait
 	maxRecorded = 1000             // missed slots that are recorded at once, the latest ones
 )
 
@@ -18,11 +18,11 @@ type planner struct {
 
 // A plan is what to do with the slots that have come due.
 type plan struct {
-	run       []time.Time   // to be started now: one, for the others may be past their grace when it has ended
+	run       []time.Time   // to be started now: one, for when it has ended others may be too late
 	missed    []omission    // to be recorded as missed, oldest first
 	overtaken bool          // slots have come due since the newest on record
 	next      time.Time     // the first slot after now, zero if there is none
-	wait      time.Duration // until the next slot, or until the database's clock should be asked again
+	wait      time.Duration // until the next slot, or maxWait: no timer follows a suspended machine
 }
 
 // An omission is some slots that are missed for one reason.
@@ -142,8 +142,8 @@ func ceil(at time.Time) time.Time {
 	return at.Round(0)
 }
 
-// restartable returns since when slots that were cut off are started again: the newest one only, and
-// none that a later one has overtaken.
+// restartable returns since when slots that were cut off are started again: the newest one only,
+// and none that a later one has overtaken.
 func (r planner) restartable(newest, now time.Time, overtaken bool) time.Time {
 	since := newest
 	if overtaken {

@@ -11,7 +11,8 @@ import (
 	"github.com/pgleader/pgleader/internal/pgfake"
 )
 
-// Whatever the number of slots that have come due, the latest ones are found, without a gap between them.
+// Whatever the number of slots that have come due, the latest ones are found, without a gap between
+// them.
 func TestOfManyDueSlotsTheLatestAreFound(t *testing.T) {
 	t.Parallel()
 	epoch := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)

@@ -19,17 +19,18 @@ type Record struct {
 	Token      int64     // of the term that started it last, or recorded it as missed
 	Holder     string    // of that term
 	StartedAt  time.Time // when its last attempt began, by the database's clock; zero if never
-	FinishedAt time.Time // when its state became final, by the database's clock; zero while it is running
+	FinishedAt time.Time // when its state became final, by the database's clock; zero while running
 	Error      string    // why it failed, was abandoned or was missed
 }
 
-// History returns a job's latest slots, newest first, at most limit of them: what ran, what did not,
-// and why.
+// History returns a job's latest slots, newest first, at most limit of them: what ran, what did
+// not, and why.
 func (s *Scheduler) History(ctx context.Context, job string, limit int) ([]Record, error) {
 	if err := leader.CheckJob(job); err != nil {
 		return nil, err
 	}
-	arg := db.ListSlotsParams{JobName: job, MaxRows: int32(max(0, min(limit, 1<<31-1)))} //nolint:gosec // in range
+	limit = max(0, min(limit, 1<<31-1))
+	arg := db.ListSlotsParams{JobName: job, MaxRows: int32(limit)} //nolint:gosec // in range
 	records, err := pgcall.AskAmongRivals(ctx, s.calls,
 		func(ctx context.Context, q db.Querier) ([]Record, error) {
 			rows, err := q.ListSlots(ctx, arg)
@@ -82,14 +83,16 @@ func (s *Scheduler) Rerun(ctx context.Context, job string, slot time.Time) error
 		case row.State == "", State(row.State) == StateRunning:
 			return fmt.Errorf("%w: %s", ErrNoSlot, slotName(job, at))
 		}
-		n, err := pgcall.AskAmongRivals(ctx, s.calls, func(ctx context.Context, q db.Querier) (int64, error) {
-			return q.RequestSlot(ctx, db.RequestSlotParams{
-				JobName: job,
-				Slot:    at,
-				Attempt: row.Attempt,
-				Error:   "requested by " + s.elector.Holder(),
-			})
-		})
+		arg := db.RequestSlotParams{
+			JobName: job,
+			Slot:    at,
+			Attempt: row.Attempt,
+			Error:   "requested by " + s.elector.Holder(),
+		}
+		request := func(ctx context.Context, q db.Querier) (int64, error) {
+			return q.RequestSlot(ctx, arg)
+		}
+		n, err := pgcall.AskAmongRivals(ctx, s.calls, request)
 		switch {
 		case err != nil:
 			return fmt.Errorf("schedule: request %s: %w", slotName(job, at), err)

@@ -8,7 +8,8 @@ import (
 	"github.com/pgleader/pgleader/internal/pgfake"
 )
 
-// Where the default isolation is a strict one, the server gives up one of two concurrent statements.
+// Where the default isolation is a strict one, the server gives up one of two concurrent
+// statements.
 func TestOperatorsStatementsAreAskedAgainWhenARivalsCameFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tb := pgfake.NewTable()

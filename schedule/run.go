@@ -15,20 +15,20 @@ import (
 
 // Run runs work for every slot of the schedule, on one of the instances that call it with the same
 // job: each slot is started once, by the database's clock, and recorded. Call it on every instance,
-// with the same schedule and policy. It returns when ctx ends, with its error, and earlier only with
-// ErrSchedule or an error that is leader.Permanent.
+// with the same schedule and policy. It returns when ctx ends, with its error, and earlier only
+// with ErrSchedule or an error that is leader.Permanent.
 //
-// A job has one schedule: what is older than the newest slot on record counts as dealt with. Of very
-// many slots that were missed the latest one or two thousand are recorded.
+// A job has one schedule: what is older than the newest slot on record counts as dealt with. Of
+// very many slots that were missed the latest one or two thousand are recorded.
 //
 // One instance leads the job and runs its slots, one after another; when it dies, stalls or shuts
 // down another one takes over, and runs the slot again that was cut off. An error of work is
 // recorded with the slot, and the schedule goes on, also if work resigns the term. The context of
 // work ends as it does in leader.Elector.Run, and so does a panic.
 //
-// Run resumes after the newest recorded slot. Without one it starts a TTL before the last renewal of
-// the job's lease, but not before that term began; a job that was never led starts now. See Policy
-// for slots that are late, missed, cut off or failed, and History for what became of each.
+// Run resumes after the newest recorded slot. Without one it starts a TTL before the last renewal
+// of the job's lease, but not before that term began; a job that was never led starts now. See
+// Policy for slots that are late, missed, cut off or failed, and History for what became of each.
 func (s *Scheduler) Run(
 	ctx context.Context, job string, schedule Schedule, policy Policy,
 	work func(context.Context, *Slot) error,
@@ -69,7 +69,7 @@ type runner struct {
 	found     Due       // what this call has found and done
 	failure   error     // of the last slot that it ran
 	unsettled *ending   // of which this process does not know what is on record
-	idle      time.Time // since when it has led and done nothing, by the database's clock; zero: it has not
+	idle      time.Time // since when it has led and done nothing, by database time; or zero
 	said      time.Time // when a failure was last reported
 }
 
@@ -141,8 +141,8 @@ func (r *runner) pause(ctx context.Context, err error) error {
 // final reports whether Run returns this error.
 func final(err error) bool { return leader.Permanent(err) || errors.Is(err, ErrSchedule) }
 
-// follow runs the slots for one term. It returns when ctx ends, which it does with the term, or with
-// errUnrecorded.
+// follow runs the slots for one term. It returns when ctx ends, which it does with the term, or
+// with errUnrecorded.
 func (r *runner) follow(ctx context.Context, term *leader.Term) error {
 	r.idle = time.Time{}
 	for {
@@ -219,7 +219,9 @@ func (r *runner) from(survey db.SurveySlotsRow) time.Time {
 }
 
 // startAll runs slots one after another, and then clears old ones away.
-func (r *runner) startAll(ctx context.Context, term *leader.Term, slots []db.AbandonSlotsRow) error {
+func (r *runner) startAll(
+	ctx context.Context, term *leader.Term, slots []db.AbandonSlotsRow,
+) error {
 	r.idle = time.Time{}
 	for _, row := range slots {
 		if err := r.start(ctx, term, row.Slot, row.Attempt); err != nil || ctx.Err() != nil {

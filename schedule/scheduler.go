@@ -11,8 +11,8 @@ import (
 	"github.com/pgleader/pgleader/leader"
 )
 
-// Scheduler runs jobs once per slot on behalf of one process: one is enough, for any number of jobs.
-// It needs no closing. All methods may be called from several goroutines.
+// Scheduler runs jobs once per slot on behalf of one process: one is enough, for any number of
+// jobs. It needs no closing. All methods may be called from several goroutines.
 type Scheduler struct {
 	elector *leader.Elector
 	calls   *pgcall.Caller

@@ -19,12 +19,12 @@ type State string
 
 // The states of a slot.
 const (
-	StateRunning   State = "running"   // its work runs, or its process died and no successor has noticed yet
+	StateRunning   State = "running"   // its work runs, or its process died and nobody has noticed yet
 	StateDone      State = "done"      // its work returned nil, or completed it
 	StateFailed    State = "failed"    // its work returned an error
-	StateAbandoned State = "abandoned" // its term ended, or its process was shut down, before its work had
-	StateMissed    State = "missed"    // nobody could start it in time, or a later one was run in its place
-	StateRequested State = "requested" // it was decided, and is to be run again: see Scheduler.Rerun
+	StateAbandoned State = "abandoned" // its term ended, or a shutdown came, before its work had
+	StateMissed    State = "missed"    // nobody could start it in time, or a later one was due
+	StateRequested State = "requested" // it was decided, and is to be run again: see Rerun
 )
 
 // Slot is one scheduled occurrence of a job, while its work runs.
@@ -57,12 +57,12 @@ func slotName(job string, at time.Time) string {
 // ended. That is exactly once for everything that is in this database. A mail or an HTTP call is
 // not: send it from a table that tx writes, or live with a second one after a crash.
 //
-// Commit before the work returns: what becomes of the slot can't be recorded while tx holds its row.
-// An error that work returns after the commit is reported, and the slot stays done.
+// Commit before the work returns: what becomes of the slot can't be recorded while tx holds its
+// row. An error that work returns after the commit is reported, and the slot stays done.
 //
-// It returns leader.ErrLost if the term is over, ErrSlotDecided if this attempt is finished already,
-// and otherwise the database's error: roll back on each of them. If tx does not commit and the work
-// returns nil all the same, the slot is failed.
+// It returns leader.ErrLost if the term is over, ErrSlotDecided if this attempt is finished
+// already, and otherwise the database's error: roll back on each of them. If tx does not commit and
+// the work returns nil all the same, the slot is failed.
 func (s *Slot) Complete(ctx context.Context, tx *sql.Tx) error {
 	s.completing.Store(true)
 	if err := s.term.Guard(ctx, tx); err != nil {
@@ -100,8 +100,8 @@ func slotTime(at time.Time) (time.Time, error) {
 	return at, nil
 }
 
-// storable makes a text fit for a column: Postgres takes neither NUL nor bad UTF-8, and nobody reads
-// a megabyte.
+// storable makes a text fit for a column: Postgres takes neither NUL nor bad UTF-8, and nobody
+// reads a megabyte.
 func storable(text string) string {
 	const limit = 4000
 	return strings.ReplaceAll(strings.ToValidUTF8(text[:min(len(text), limit)], "?"), "\x00", "?")

@@ -126,8 +126,8 @@ func TestMissedSlotsAreRecordedOldestFirst(t *testing.T) {
 	}
 }
 
-// Errors that are no passing ones by their kind, but were seen to pass: a pooler that has lost a prepared statement, a plan that a
-// migration has made stale, a password that was changed.
+// Errors that are no passing ones by their kind, but were seen to pass: a pooler that has lost a
+// prepared statement, a plan that a migration has made stale, a password that was changed.
 func TestScheduleOutlivesErrorsOfTheDatabase(t *testing.T) {
 	for _, state := range []string{"26000", "0A000", "28P01", "XX000"} {
 		for _, kind := range []pgfake.Kind{

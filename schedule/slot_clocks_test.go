@@ -9,8 +9,8 @@ import (
 	"github.com/pgleader/pgleader/internal/pgfake"
 )
 
-// The instances' clocks differ by up to ten seconds, the slots come every second and are run in no time; and an instance
-// leads for a few slots only, until it is shut down.
+// The instances' clocks differ by up to ten seconds, the slots come every second and are run in no
+// time; and an instance leads for a few slots only, until it is shut down.
 func TestFiftyInstancesWhoseClocksDifferRunHundredSlotsHundredTimes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const slots = 100

@@ -51,7 +51,8 @@ func (d *diary) all() []slotRun {
 	return slices.Clone(d.runs)
 }
 
-// follow has the process run a schedule in the background. The returned function shuts it down, and waits until it has.
+// follow has the process run a schedule in the background. The returned function shuts it down, and
+// waits until it has.
 func (p *process) follow(t *testing.T, schedule Schedule, policy Policy, work slotFunc) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())

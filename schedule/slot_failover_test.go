@@ -10,7 +10,8 @@ import (
 	"github.com/pgleader/pgleader/internal/pgfake"
 )
 
-// An hour's work is renewed all along, and so it is not dead, however slow the database and whoever comes.
+// An hour's work is renewed all along, and so it is not dead, however slow the database and whoever
+// comes.
 func TestLongRunThatIsRenewedIsNotStartedASecondTime(t *testing.T) {
 	slot := midnight().Add(time.Hour)
 	schedule := func(ctx context.Context, p *process, d *diary) error {

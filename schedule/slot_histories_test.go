@@ -111,8 +111,8 @@ func (w *worker) do(ctx context.Context, s *Slot, rec *record, r *run, todo slot
 	return nil
 }
 
-// complete is what Complete and a commit do, to the table in memory: the effect and the state change together, under the
-// guard.
+// complete is what Complete and a commit do, to the table in memory: the effect and the state
+// change together, under the guard.
 func (w *worker) complete(s *Slot, rec *record, r *run) error {
 	s.completing.Store(true)
 	err := rec.table.Complete(s.term.job, s.at, s.term.token, func() error {

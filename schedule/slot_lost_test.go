@@ -10,7 +10,8 @@ import (
 	"github.com/pgleader/pgleader/internal/pgfake"
 )
 
-// The leader's renewals fail while it works on the slot of 01:00, and nobody else is there to take over.
+// The leader's renewals fail while it works on the slot of 01:00, and nobody else is there to take
+// over.
 func TestSlotWhoseTermIsLostIsNeverDecidedByItsWork(t *testing.T) {
 	heeds := func(ctx context.Context) error {
 		<-ctx.Done()
@@ -67,7 +68,8 @@ func TestSlotWhoseTermIsLostIsNeverDecidedByItsWork(t *testing.T) {
 	}
 }
 
-// Work that a shutdown interrupts is cut off, not failed; but what it has finished all the same stays finished.
+// Work that a shutdown interrupts is cut off, not failed; but what it has finished all the same
+// stays finished.
 func TestShutdownCutsASlotOffUnlessItsWorkWasDone(t *testing.T) {
 	for _, tt := range []struct {
 		name     string
@@ -104,7 +106,8 @@ func TestShutdownCutsASlotOffUnlessItsWorkWasDone(t *testing.T) {
 	}
 }
 
-// A call of RunSlot obeys the limit of three attempts too, for a slot that the last of them left running.
+// A call of RunSlot obeys the limit of three attempts too, for a slot that the last of them left
+// running.
 func TestSlotThatUsedUpItsAttemptsIsNotRunByOneMoreCall(t *testing.T) {
 	for attempt := range int32(5) {
 		synctest.Test(t, func(t *testing.T) {

@@ -43,7 +43,8 @@ type run struct {
 	effect   bool // Complete was committed
 }
 
-// patience is how long a leader may take from a look at the clock to the start of a slot, if statements are slow or lost.
+// patience is how long a leader may take from a look at the clock to the start of a slot, if
+// statements are slow or lost.
 const patience = 5 * time.Second
 
 func newRecord(tb *pgfake.Table, story slotStory) *record {
@@ -86,7 +87,8 @@ func (rec *record) begin(w *worker, s *Slot) (*run, slotWork) {
 	defer rec.mu.Unlock()
 	at, policy := s.Time(), rec.story.policy
 	earlier := rec.runs[at]
-	// A suspended machine learns of it only after waking: until then two may work, as docs/guarantees.md says.
+	// A suspended machine learns of it only after waking: until then two may work, as
+	// docs/guarantees.md says.
 	if rec.alive++; rec.alive > 1 && time.Since(rec.woke) > w.wallCheck {
 		rec.fail("slot %v is begun beside another work", at)
 	}

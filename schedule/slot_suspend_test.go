@@ -9,8 +9,8 @@ import (
 	"github.com/pgleader/pgleader/internal/pgfake"
 )
 
-// The monotonic clock stands still while the machine is suspended, and with it every timer: one that was set for 02:00 would
-// go off as much too late as the machine was away.
+// The monotonic clock stands still while the machine is suspended, and with it every timer: one
+// that was set for 02:00 would go off as much too late as the machine was away.
 func TestSlotThatComesDueWhileTheMachineIsSuspendedIsRunWithinAMinuteOfWaking(t *testing.T) {
 	const slot = 2 * time.Hour
 	schedule := func(t *testing.T, p *process, d *diary) {

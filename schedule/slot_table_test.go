@@ -16,8 +16,8 @@ import (
 	"github.com/pgleader/pgleader/internal/pgfake"
 )
 
-// The tests that run on the table in memory are worth as much as it is like the one in Postgres. Both are asked the same, at
-// random.
+// The tests that run on the table in memory are worth as much as it is like the one in Postgres.
+// Both are asked the same, at random.
 func TestTableInMemoryAnswersLikePostgres(t *testing.T) {
 	t.Parallel()
 	onPostgres(t, func(t *testing.T, pool *sql.DB) {
@@ -51,8 +51,8 @@ func TestTableInMemoryAnswersLikePostgres(t *testing.T) {
 	})
 }
 
-// A comparison puts the same questions to both tables. Its slots lie an hour apart, so that it does not matter which one
-// answers later.
+// A comparison puts the same questions to both tables. Its slots lie an hour apart, so that it does
+// not matter which one answers later.
 type comparison struct {
 	job      string
 	table    *pgfake.Table

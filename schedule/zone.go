@@ -2,12 +2,14 @@ package schedule
 
 import "time"
 
-// InZone returns a schedule that means the local time of a zone, made of one that knows nothing of zones: it is asked in UTC, and the hours
-// and minutes of its answers are taken for local ones. Give it a cron expression that was parsed without a time zone.
+// InZone returns a schedule that means the local time of a zone, made of one that knows nothing of
+// zones: it is asked in UTC, and the hours and minutes of its answers are taken for local ones.
+// Give it a cron expression that was parsed without a time zone.
 //
-// It decides what cron libraries disagree about, the days when the clocks change. A time of day that is skipped comes at the first
-// instant after the gap, once. A time of day that is repeated comes once, the first time; but a schedule that comes at least as often as the clocks
-// are set back by, as every hour for most zones, goes on through both passes.
+// It decides what cron libraries disagree about, the days when the clocks change. A time of day
+// that is skipped comes at the first instant after the gap, once. A time of day that is repeated
+// comes once, the first time; but a schedule that comes at least as often as the clocks are set
+// back by, as every hour for most zones, goes on through both passes.
 func InZone(s Schedule, zone *time.Location) Schedule { return zoned{s, zone} }
 
 type zoned struct {
@@ -51,7 +53,8 @@ func (z zoned) plain(after time.Time) (at time.Time, ok bool) {
 	return at, (start.IsZero() || start.Before(after.Add(-maxShift))) && (end.IsZero() || at.Before(end.Add(-maxShift)))
 }
 
-// maxShift is more than any zone sets its clocks by at once, but for those that moved across the date line.
+// maxShift is more than any zone sets its clocks by at once, but for those that moved across the
+// date line.
 const maxShift = 3 * time.Hour
 
 // wallClock returns what the clock shows, as a time in UTC.
@@ -59,7 +62,8 @@ func wallClock(t time.Time) time.Time {
 	return time.Date(t.Year(), t.Month(), t.Day(), t.Hour(), t.Minute(), t.Second(), t.Nanosecond(), time.UTC)
 }
 
-// instants returns when the schedule's local time comes: once, or for a frequent schedule in a repeated hour twice.
+// instants returns when the schedule's local time comes: once, or for a frequent schedule in a
+// repeated hour twice.
 func (z zoned) instants(local time.Time) []time.Time {
 	first, second, gap := z.resolve(local)
 	switch {
@@ -71,7 +75,8 @@ func (z zoned) instants(local time.Time) []time.Time {
 	return []time.Time{first, second}
 }
 
-// resolve returns the instants at which the zone's clock shows the local time. If it never does, gap is set and first is near.
+// resolve returns the instants at which the zone's clock shows the local time. If it never does,
+// gap is set and first is near.
 func (z zoned) resolve(local time.Time) (first, second time.Time, gap bool) {
 	_, before := local.Add(-24 * time.Hour).In(z.zone).Zone()
 	_, after := local.Add(24 * time.Hour).In(z.zone).Zone()
@@ -92,14 +97,16 @@ func (z zoned) resolve(local time.Time) (first, second time.Time, gap bool) {
 	return first, second, false
 }
 
-// afterGap returns the first instant of the offset that holds at an instant just after the clocks were set forward.
+// afterGap returns the first instant of the offset that holds at an instant just after the clocks
+// were set forward.
 func (z zoned) afterGap(near time.Time) time.Time {
 	start, _ := near.In(z.zone).ZoneBounds()
 	return start
 }
 
-// frequent reports whether the schedule comes within every shift: before, in and after the span of local time whose repetition
-// the instant is in. It asks for the span as a whole, so that all its times of day come twice or none.
+// frequent reports whether the schedule comes within every shift: before, in and after the span of
+// local time whose repetition the instant is in. It asks for the span as a whole, so that all its
+// times of day come twice or none.
 func (z zoned) frequent(second time.Time, shift time.Duration) bool {
 	turn, _ := second.In(z.zone).ZoneBounds()
 	span := wallClock(turn.In(z.zone))

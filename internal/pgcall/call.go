@@ -34,7 +34,7 @@ func ConnectorOf(pool *sql.DB) Connector {
 		}
 		return db.New(conn), func(err error) {
 			if SQLState(err) == "25006" {
-				// Read-only since a failover: this connection still leads to the old primary, and would for ever.
+				// Read-only since a failover: this connection leads to the old primary, and would for ever.
 				_ = conn.Raw(func(any) error { return driver.ErrBadConn })
 			}
 			_ = conn.Close()

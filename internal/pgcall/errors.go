@@ -60,7 +60,8 @@ func SQLState(err error) string {
 // Permanent reports whether asking again can't help before somebody changes the database or the
 // role.
 func Permanent(err error) bool {
-	return errors.Is(err, ErrNotMigrated) || errors.Is(err, ErrForbidden) || errors.Is(err, ErrEncoding)
+	return errors.Is(err, ErrNotMigrated) || errors.Is(err, ErrForbidden) ||
+		errors.Is(err, ErrEncoding)
 }
 
 // Undecided reports whether the statement may have been carried out although it failed: the server
@@ -88,7 +89,8 @@ func Passing(err error) bool {
 		return !errors.Is(err, sql.ErrNoRows)
 	}
 	switch state[:2] {
-	case "08", "40", "53", "55", "57": // connection, rollback, resources, locks, intervention and timeouts
+	// Connection, rollback, resources, locks, intervention and timeouts.
+	case "08", "40", "53", "55", "57":
 		return true
 	}
 	return state == "25006"
