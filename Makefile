@@ -19,9 +19,9 @@ demo: ## Watch three workers elect a leader, lose it three ways, and report ever
 test: ## Run the whole suite with the race detector on a throwaway Postgres
 	$(POSTGRES) -- go test -race -p 1 -parallel 4 $(PACKAGES)
 
-test-pgbouncer: ## Run the tests of the library through PgBouncer too, in transaction and in session mode
-	PGLEADER_PGBOUNCER=transaction $(POSTGRES) -- go test -race -parallel 4 .
-	PGLEADER_PGBOUNCER=session $(POSTGRES) -- go test -race -parallel 4 .
+test-pgbouncer: ## Run the story and the contract tests through PgBouncer too, in transaction and in session mode
+	PGLEADER_PGBOUNCER=transaction $(POSTGRES) -- go test -race -p 1 -parallel 4 . ./internal/contract
+	PGLEADER_PGBOUNCER=session $(POSTGRES) -- go test -race -p 1 -parallel 4 . ./internal/contract
 
 bench: ## Measure pgleader beside its peers on a throwaway Postgres (7 min); see docs/performance.md
 	@cd bench && go run .

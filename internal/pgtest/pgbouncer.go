@@ -16,10 +16,6 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Pooled is the mode of the pooler that a suite is to be run through, "transaction" or "session", and empty for none:
-// PGLEADER_PGBOUNCER.
-func Pooled() string { return os.Getenv("PGLEADER_PGBOUNCER") }
-
 // PgBouncer puts a pooler in the mode, "transaction" or "session", before the database, and returns the URL by way of it. It ignores
 // the given parameters of a connection, which it would refuse else. The test is skipped where it is not installed.
 func PgBouncer(t testing.TB, rawURL, mode string, ignored ...string) string {

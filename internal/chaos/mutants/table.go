@@ -6,9 +6,9 @@ const (
 	slotSQL  = "db/slot.sql.go"
 )
 
-func unit(run string) finder        { return finder{pkg: "./leader", run: run} }
-func integration(run string) finder { return finder{pkg: ".", run: run} }
-func chaos(histories int) finder    { return finder{histories: histories} }
+func unit(run string) finder     { return finder{pkg: "./leader", run: run} }
+func contract(run string) finder { return finder{pkg: "./internal/contract", run: run} }
+func chaos(histories int) finder { return finder{histories: histories} }
 
 // mutants are bugs that other libraries had, and those that a hasty change would make.
 var mutants = []mutant{
@@ -66,7 +66,7 @@ var mutants = []mutant{
 	{
 		"a lease freed that was renewed meanwhile", "2",
 		[]edit{{leaseSQL, "const freeLease ", "AND l.renewed_at = $3", "AND $3::timestamptz IS NOT NULL"}},
-		integration("TestFreeLeaseEndsOnlyALeaseThatStandsStill"),
+		contract("TestFreeLeaseEndsOnlyALeaseThatStandsStill"),
 	},
 	{
 		"a term without a row is kept", "2, 5",
@@ -76,12 +76,12 @@ var mutants = []mutant{
 	{
 		"renewal ignores the token", "5: a lease is never brought back",
 		[]edit{{leaseSQL, "const renewLease ", "AND token = $4", "AND $4::bigint > 0"}},
-		integration("TestRenewalAndReleaseMatchTheExactTerm"),
+		contract("TestRenewalAndReleaseMatchTheExactTerm"),
 	},
 	{
 		"renewal of a lease that has ended", "5",
 		[]edit{{leaseSQL, "const renewLease ", "AND expires_at > clock_timestamp()", ""}},
-		integration("TestRenewalOfALeaseThatHasEndedChangesNothing"),
+		contract("TestRenewalOfALeaseThatHasEndedChangesNothing"),
 	},
 	{
 		"renewal of several leases that have ended", "5",
@@ -89,7 +89,7 @@ var mutants = []mutant{
 			{leaseSQL, "const renewLeases ", "AND l.expires_at > clock_timestamp()", ""},
 			{leaseSQL, "false AS renewed", "AND l.expires_at > clock_timestamp()", ""},
 		},
-		integration("TestRenewalOfALeaseThatHasEndedChangesNothing"),
+		contract("TestRenewalOfALeaseThatHasEndedChangesNothing"),
 	},
 	{
 		"renewal as an upsert", "5",
@@ -107,7 +107,7 @@ ON CONFLICT (job_name) DO UPDATE
 SET renewed_at = excluded.renewed_at, expires_at = excluded.expires_at
 WHERE l.holder = excluded.holder AND l.token = excluded.token AND l.expires_at > clock_timestamp()`,
 		}},
-		integration("TestDeletedRowEndsTermIsNeverRecreatedByRenewalAndStartsTokenAgain"),
+		contract("TestDeletedRowEndsTermIsNeverRecreatedByRenewalAndStartsTokenAgain"),
 	},
 	{
 		"release matches the name only", "5",
@@ -115,7 +115,7 @@ WHERE l.holder = excluded.holder AND l.token = excluded.token AND l.expires_at >
 			{leaseSQL, "const releaseLease ", "AND holder = $2", "AND $2::text <> ''"},
 			{leaseSQL, "const releaseLease ", "AND token = $3", "AND $3::bigint > 0"},
 		},
-		integration("TestLateResignationLeavesSuccessorAlone"),
+		contract("TestLateResignationLeavesSuccessorAlone"),
 	},
 	{
 		"row deleted on release", "4: tokens only grow",
@@ -123,7 +123,7 @@ WHERE l.holder = excluded.holder AND l.token = excluded.token AND l.expires_at >
 			leaseSQL, "const releaseLease ", "UPDATE leader_lease\n    SET expires_at = clock_timestamp()",
 			"DELETE FROM leader_lease",
 		}},
-		integration("TestTokenGrowsAcrossResignationExpiryAndLoss"),
+		contract("TestTokenGrowsAcrossResignationExpiryAndLoss"),
 	},
 	{
 		"token kept at a takeover", "4",
@@ -131,17 +131,17 @@ WHERE l.holder = excluded.holder AND l.token = excluded.token AND l.expires_at >
 			leaseSQL, "const acquireLease ", "ELSE greatest(l.token, leader_token_floor()) + 1",
 			"ELSE greatest(l.token, leader_token_floor())",
 		}},
-		integration("TestTokenGrowsAcrossResignationExpiryAndLoss"),
+		contract("TestTokenGrowsAcrossResignationExpiryAndLoss"),
 	},
 	{
 		"now() in AcquireLease", "1: one live lease",
 		[]edit{{leaseSQL, "const acquireLease ", "expires_at  = clock_timestamp() +", "expires_at  = now() +"}},
-		integration("TestClaimInAnOldTransactionCountsFromNow"),
+		contract("TestClaimInAnOldTransactionCountsFromNow"),
 	},
 	{
 		"now() in RenewLease", "1",
 		[]edit{{leaseSQL, "const renewLease ", "expires_at = clock_timestamp() +", "expires_at = now() +"}},
-		integration("TestWaitForRowLockDoesNotCutTheLease"),
+		contract("TestWaitForRowLockDoesNotCutTheLease"),
 	},
 	{
 		"takeover a tenth of the TTL early", "1, 2",
@@ -154,7 +154,7 @@ WHERE l.holder = excluded.holder AND l.token = excluded.token AND l.expires_at >
 	{
 		"locked rows waited for in a claim", "9: it costs little",
 		[]edit{{leaseSQL, "const acquireLease ", "FOR UPDATE SKIP LOCKED", "FOR UPDATE"}},
-		integration("TestWaitForRowLockDoesNotCutTheLease"),
+		contract("TestWaitForRowLockDoesNotCutTheLease"),
 	},
 	{
 		"guard without the unique index", "3: a guarded transaction never commits beside a successor's",
@@ -164,12 +164,12 @@ WHERE l.holder = excluded.holder AND l.token = excluded.token AND l.expires_at >
 		}, {
 			leaseSQL, "const acquireLease ", "FOR UPDATE SKIP LOCKED", "FOR NO KEY UPDATE SKIP LOCKED",
 		}},
-		integration("TestGuardUnderEveryIsolation"),
+		contract("TestGuardUnderEveryIsolation"),
 	},
 	{
 		"guard without a lock", "3",
 		[]edit{{leaseSQL, "const guardLease ", "FOR KEY SHARE", ""}},
-		integration("TestGuardUnderEveryIsolation"),
+		contract("TestGuardUnderEveryIsolation"),
 	},
 	{
 		"dismissal frees the job at once", "2",
@@ -198,17 +198,17 @@ WHERE l.holder = excluded.holder AND l.token = excluded.token AND l.expires_at >
 			{slotSQL, "const claimSlot ", "AND l.token = $3", "AND $3::bigint > 0"},
 			{slotSQL, "const claimSlot ", "AND l.expires_at > clock_timestamp()", ""},
 		},
-		integration("TestSlotIsBegunAndFinishedByTheRules"),
+		contract("TestSlotIsBegunAndFinishedByTheRules"),
 	},
 	{
 		"slot finished under any token", "10",
 		[]edit{{slotSQL, "const finishSlot ", "AND token = $6", "AND $6::bigint > 0"}},
-		integration("TestSlotIsBegunAndFinishedByTheRules"),
+		contract("TestSlotIsBegunAndFinishedByTheRules"),
 	},
 	{
 		"done slots are begun again", "10",
 		[]edit{{slotSQL, "const claimSlot ", "(s.state = 'abandoned'", "(s.state = 'abandoned' OR s.state = 'done'"}},
-		integration("TestSlotIsBegunAndFinishedByTheRules"),
+		contract("TestSlotIsBegunAndFinishedByTheRules"),
 	},
 	{
 		"work decides the slot of a lost term", "10",

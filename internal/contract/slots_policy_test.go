@@ -1,0 +1,119 @@
+package contract_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/pgleader/pgleader/internal/pgtest"
+	"github.com/pgleader/pgleader/leader"
+)
+
+func TestCatchUpOfAnHourOfSlotsIsWhatThePolicySays(t *testing.T) {
+	const interval = 5 * time.Minute
+	for _, tt := range []struct {
+		name     string
+		policy   leader.Policy
+		runs     int // of the slots up to now
+		missed   int
+		earliest int // intervals back of the first one that is run
+	}{
+		{"latest", leader.Policy{Grace: 2 * time.Hour}, 1, 11, 0},
+		{"all", leader.Policy{Grace: 2 * time.Hour, CatchUp: leader.CatchUpAll}, 12, 0, 11},
+		{"all within grace", leader.Policy{Grace: 28 * time.Minute, CatchUp: leader.CatchUpAll}, 6, 6, 5},
+		{"none within grace", leader.Policy{Grace: time.Nanosecond}, 0, 12, 0},
+		{"skip", leader.Policy{Grace: 2 * time.Hour, CatchUp: leader.CatchUpSkip}, 0, 12, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			forEachDriver(t, func(t *testing.T, driver, url string) {
+				pool := pgtest.Open(t, driver, url)
+				// The grid lies so that the newest slot was two minutes ago, and the next one is three minutes
+				// ahead.
+				newest := databaseNow(t, pool).Add(-2 * time.Minute).Truncate(time.Second)
+				done(t, pool, "hourly", newest.Add(-12*interval), "done", 1)
+				e := slotElector(t, pool, leader.Config{})
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				finished := make(chan error, 1)
+				go func() {
+					work := func(context.Context, *leader.Slot) error { return nil }
+					finished <- e.RunSchedule(ctx, "hourly", grid{newest, interval}, tt.policy, work)
+				}()
+				want := 1 + tt.runs + tt.missed
+				eventually(t, "every slot is decided", func() bool {
+					h := history(t, e, "hourly")
+					return len(h) == want && h[0].State != leader.SlotRunning
+				})
+				cancel()
+				<-finished
+				var runs, missed int
+				var first time.Time
+				for _, r := range history(t, e, "hourly")[:want-1] {
+					switch r.State {
+					case leader.SlotDone:
+						runs++
+						first = r.Slot
+					case leader.SlotMissed:
+						missed++
+						if r.Error == "" || r.Attempt != 0 {
+							t.Errorf("missed without a reason: %+v", r)
+						}
+					default:
+						t.Errorf("%+v", r)
+					}
+				}
+				if runs != tt.runs || missed != tt.missed {
+					t.Errorf("%d runs and %d missed, want %d and %d", runs, missed, tt.runs, tt.missed)
+				}
+				earliest := newest.Add(-time.Duration(tt.earliest) * interval)
+				if runs > 0 && !first.Equal(earliest) {
+					t.Errorf("the first to be run is %v, want %v", first, earliest)
+				}
+			})
+		})
+	}
+}
+
+func TestSlotThatWasCutOffIsRunAgainUpToItsAttempts(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		attempt int
+		state   leader.SlotState
+		again   bool
+	}{
+		{"first attempt", 1, leader.SlotDone, true},
+		{"last attempt", 3, leader.SlotAbandoned, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			forEachDriver(t, func(t *testing.T, driver, url string) {
+				pool := pgtest.Open(t, driver, url)
+				slot := databaseNow(t, pool).Add(-time.Minute).Truncate(time.Second)
+				done(t, pool, "nightly", slot, "running", tt.attempt)
+				e := slotElector(t, pool, leader.Config{})
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				finished := make(chan error, 1)
+				var runs atomic.Int32
+				work := func(context.Context, *leader.Slot) error {
+					runs.Add(1)
+					return nil
+				}
+				go func() {
+					finished <- e.RunSchedule(ctx, "nightly", grid{slot, time.Hour}, leader.Policy{}, work)
+				}()
+				eventually(t, "the slot is decided", func() bool {
+					return history(t, e, "nightly")[0].State == tt.state
+				})
+				cancel()
+				<-finished
+				if again := runs.Load() == 1; again != tt.again {
+					t.Errorf("%d runs", runs.Load())
+				}
+				if r := history(t, e, "nightly")[0]; tt.again && r.Attempt != tt.attempt+1 {
+					t.Errorf("%+v, want attempt %d", r, tt.attempt+1)
+				}
+			})
+		})
+	}
+}

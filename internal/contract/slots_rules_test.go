@@ -1,0 +1,118 @@
+package contract_test
+
+import (
+	"database/sql"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/pgleader/pgleader/db"
+	"github.com/pgleader/pgleader/internal/pgtest"
+)
+
+// A slot is begun and finished by the rules of queries/slot.sql, whatever state it is in.
+func TestSlotIsBegunAndFinishedByTheRules(t *testing.T) {
+	t.Parallel()
+	forEachDriver(t, func(t *testing.T, driver, url string) {
+		pool := pgtest.Open(t, driver, url)
+		q := db.New(pool)
+		e := newElector(t, pool, slow)
+		resign(t, acquire(t, e, job))
+		term := acquire(t, e, job) // of token 2
+		hour := databaseNow(t, pool).Truncate(time.Hour)
+		slots := 0
+		// slot makes one that was started once under the token, or has no row.
+		slot := func(state string, token int64) time.Time {
+			slots++
+			at := hour.Add(-time.Duration(slots) * time.Hour)
+			if state != "" {
+				mustExec(t, pool, `
+					INSERT INTO leader_slot (job_name, slot, state, attempt, token, holder, started_at)
+					VALUES ($1, $2, $3, 1, $4, $5, $2)`, job, at, state, token, e.Holder())
+			}
+			return at
+		}
+		claim := func(at time.Time, change func(*db.ClaimSlotParams)) (db.ClaimSlotRow, error) {
+			arg := db.ClaimSlotParams{
+				JobName: job, Holder: e.Holder(), Token: term.Token(), Slot: at, MaxAttempts: 3,
+			}
+			change(&arg)
+			return q.ClaimSlot(t.Context(), arg)
+		}
+		same := func(*db.ClaimSlotParams) {}
+		once := func(arg *db.ClaimSlotParams) { arg.MaxAttempts = 1 }
+		repeat := func(arg *db.ClaimSlotParams) { arg.RepeatFailed = true }
+		for _, c := range []struct {
+			state   string
+			token   int64
+			change  func(*db.ClaimSlotParams)
+			attempt int32 // that begins; 0 for none
+		}{
+			{"", 0, same, 1},
+			{"running", 1, same, 2},
+			{"running", 1, once, 0},
+			{"running", 2, once, 1}, // asked again after a lost answer
+			{"done", 1, repeat, 0},
+			{"missed", 1, repeat, 0},
+			{"failed", 1, same, 0},
+			{"failed", 1, repeat, 2},
+			{"abandoned", 1, same, 2},
+			{"abandoned", 1, once, 0},
+			{"requested", 1, once, 2},
+		} {
+			what := fmt.Sprintf("%q under token %d", c.state, c.token)
+			at := slot(c.state, c.token)
+			row, err := claim(at, c.change)
+			right := row.Claimed == (c.attempt > 0)
+			if row.Claimed {
+				right = right && row.State == "running" && row.Attempt == c.attempt && row.Token == 2
+			}
+			if err != nil || !right {
+				t.Errorf("%s: claimed %+v, %v; want attempt %d", what, row, err, c.attempt)
+			}
+		}
+		for what, change := range map[string]func(*db.ClaimSlotParams){
+			"under the token of another term": func(arg *db.ClaimSlotParams) { arg.Token = 1 },
+			"by another holder":               func(arg *db.ClaimSlotParams) { arg.Holder = "other" },
+			"before its time": func(arg *db.ClaimSlotParams) {
+				arg.Slot = hour.Add(2 * time.Hour)
+			},
+		} {
+			if row, err := claim(slot("", 0), change); !errors.Is(err, sql.ErrNoRows) {
+				t.Errorf("%s: claimed %+v, %v", what, row, err)
+			}
+		}
+		finish := func(at time.Time, change func(*db.FinishSlotParams)) error {
+			arg := db.FinishSlotParams{
+				State: "done", JobName: job, Slot: at, Holder: e.Holder(), Token: term.Token(),
+			}
+			change(&arg)
+			_, err := q.FinishSlot(t.Context(), arg)
+			return err
+		}
+		for what, change := range map[string]func(*db.FinishSlotParams){
+			"under another token": func(arg *db.FinishSlotParams) { arg.Token = 1 },
+			"by another holder":   func(arg *db.FinishSlotParams) { arg.Holder = "other" },
+			"of another job":      func(arg *db.FinishSlotParams) { arg.JobName = "other" },
+		} {
+			if err := finish(slot("running", 2), change); !errors.Is(err, sql.ErrNoRows) {
+				t.Errorf("finished %s: %v", what, err)
+			}
+		}
+		for _, state := range []string{"", "done", "failed", "abandoned", "missed", "requested"} {
+			if err := finish(slot(state, 2), func(*db.FinishSlotParams) {}); !errors.Is(err, sql.ErrNoRows) {
+				t.Errorf("finished %q: %v", state, err)
+			}
+		}
+		at := slot("running", 2)
+		resign(t, term)
+		if row, err := claim(slot("", 0), same); !errors.Is(err, sql.ErrNoRows) {
+			t.Errorf("after the term: claimed %+v, %v", row, err)
+		}
+		// What was done was done under the term.
+		if err := finish(at, func(*db.FinishSlotParams) {}); err != nil {
+			t.Errorf("the end of what was begun: %v", err)
+		}
+	})
+}
