@@ -23,6 +23,7 @@ import (
 	"github.com/pgleader/pgleader/internal/pgtest"
 	"github.com/pgleader/pgleader/leader"
 	"github.com/pgleader/pgleader/migrations"
+	"github.com/pgleader/pgleader/schedule"
 )
 
 const (
@@ -108,8 +109,10 @@ func story(t *testing.T, driver, url string) {
 	for range 3 {
 		host, err := leader.New(db, leader.Config{})
 		check(t, err)
+		scheduler, err := schedule.New(host, schedule.Config{})
+		check(t, err)
 		hosts.Go(func() {
-			mine, err := host.RunSlot(ctx, "nightly-report", night, reportTo(db))
+			mine, err := scheduler.RunSlot(ctx, "nightly-report", night, reportTo(db))
 			if err != nil {
 				t.Error(err)
 			}
@@ -124,17 +127,19 @@ func story(t *testing.T, driver, url string) {
 	}
 
 	// In the morning somebody asks what became of it.
-	runs, err := elector.History(ctx, "nightly-report", 10)
+	scheduler, err := schedule.New(elector, schedule.Config{})
 	check(t, err)
-	if len(runs) != 1 || runs[0].State != leader.SlotDone || !runs[0].Slot.Equal(night) {
+	runs, err := scheduler.History(ctx, "nightly-report", 10)
+	check(t, err)
+	if len(runs) != 1 || runs[0].State != schedule.StateDone || !runs[0].Slot.Equal(night) {
 		t.Errorf("the record is %+v, want the night done", runs)
 	}
 }
 
 // reportTo is a night's work. The report and "this night is done" commit together or not at all: of
 // a host that dies in between nothing is left, and the next one writes the whole report.
-func reportTo(db *sql.DB) func(context.Context, *leader.Slot) error {
-	return func(ctx context.Context, slot *leader.Slot) error {
+func reportTo(db *sql.DB) func(context.Context, *schedule.Slot) error {
+	return func(ctx context.Context, slot *schedule.Slot) error {
 		return transaction(ctx, db, func(tx *sql.Tx) error {
 			if err := slot.Complete(ctx, tx); err != nil {
 				return err

@@ -6,21 +6,22 @@ import (
 	"time"
 
 	"github.com/pgleader/pgleader/leader"
+	"github.com/pgleader/pgleader/schedule"
 )
 
 func TestSlotsAreJudgedByTheNewestThatWasDone(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 3, 10, 9, 0, 0, 0, time.UTC)
 	night := func(days int) time.Time { return time.Date(2026, 3, 10-days, 2, 0, 0, 0, time.UTC) }
-	slot := func(days int, state leader.SlotState) leader.SlotRun {
-		run := leader.SlotRun{
+	slot := func(days int, state schedule.State) schedule.Record {
+		run := schedule.Record{
 			Job: "report", Slot: night(days), State: state, Attempt: 1, Token: 4, Holder: "web-1",
 			StartedAt: night(days),
 		}
-		if state != leader.SlotRunning && state != leader.SlotRequested {
+		if state != schedule.StateRunning && state != schedule.StateRequested {
 			run.FinishedAt = night(days).Add(10 * time.Minute)
 		}
-		if state != leader.SlotDone && state != leader.SlotRunning {
+		if state != schedule.StateDone && state != schedule.StateRunning {
 			run.Error = "why " + string(state)
 		}
 		return run
@@ -36,7 +37,7 @@ func TestSlotsAreJudgedByTheNewestThatWasDone(t *testing.T) {
 
 	for _, test := range []struct {
 		name  string
-		runs  []leader.SlotRun
+		runs  []schedule.Record
 		lease leader.Lease
 		want  severity
 		text  string // all of it must be in the line, part by part
@@ -44,49 +45,49 @@ func TestSlotsAreJudgedByTheNewestThatWasDone(t *testing.T) {
 		{"nothing on record", nil, leader.Lease{Job: "report"}, isCritical, "no slot is on record…nobody has ever led it"},
 		{
 			"done last night",
-			[]leader.SlotRun{slot(0, leader.SlotDone)},
+			[]schedule.Record{slot(0, schedule.StateDone)},
 			expired, isOK,
 			"was done 6h50m0s ago by web-1…age=24600s;;90000;0",
 		},
 		{
 			"done too long ago",
-			[]leader.SlotRun{slot(2, leader.SlotDone)},
+			[]schedule.Record{slot(2, schedule.StateDone)},
 			live, isCritical,
 			"more than 25h…nothing is on record…web-1 has led it for 7h0m0s",
 		},
 		{
 			"nobody alive",
-			[]leader.SlotRun{slot(2, leader.SlotDone)},
+			[]schedule.Record{slot(2, schedule.StateDone)},
 			expired, isCritical,
 			"nothing is on record…nobody has led it for 1h0m0s",
 		},
 		{
 			"failed since",
-			[]leader.SlotRun{slot(0, leader.SlotFailed), slot(1, leader.SlotDone)},
+			[]schedule.Record{slot(0, schedule.StateFailed), slot(1, schedule.StateDone)},
 			live, isCritical,
 			"slot 2026-03-10T02:00:00Z failed (why failed)",
 		},
 		{
 			"never done",
-			[]leader.SlotRun{slot(0, leader.SlotMissed), slot(1, leader.SlotAbandoned)},
+			[]schedule.Record{slot(0, schedule.StateMissed), slot(1, schedule.StateAbandoned)},
 			live, isCritical,
 			"none of the latest 2 slots was done…was missed…why missed",
 		},
 		{
 			"running now",
-			[]leader.SlotRun{slot(0, leader.SlotRunning), slot(1, leader.SlotDone)},
+			[]schedule.Record{slot(0, schedule.StateRunning), slot(1, schedule.StateDone)},
 			live, isCritical,
 			"has been running for 7h0m0s",
 		},
 		{
 			"requested",
-			[]leader.SlotRun{slot(0, leader.SlotRequested), slot(1, leader.SlotDone)},
+			[]schedule.Record{slot(0, schedule.StateRequested), slot(1, schedule.StateDone)},
 			live, isCritical,
 			"waits for the run that was requested",
 		},
 		{
 			"cut off",
-			[]leader.SlotRun{slot(0, leader.SlotRunning), slot(1, leader.SlotDone)},
+			[]schedule.Record{slot(0, schedule.StateRunning), slot(1, schedule.StateDone)},
 			taken, isCritical,
 			"was cut off: the term of web-1 is over",
 		},
@@ -98,29 +99,29 @@ func TestSlotsAreJudgedByTheNewestThatWasDone(t *testing.T) {
 	}
 
 	// Within the time, what came after decides between OK and WARNING.
-	for state, want := range map[leader.SlotState]severity{
-		leader.SlotFailed: isWarning, leader.SlotMissed: isWarning, leader.SlotAbandoned: isWarning,
-		leader.SlotRunning: isOK, leader.SlotRequested: isOK,
+	for state, want := range map[schedule.State]severity{
+		schedule.StateFailed: isWarning, schedule.StateMissed: isWarning, schedule.StateAbandoned: isWarning,
+		schedule.StateRunning: isOK, schedule.StateRequested: isOK,
 	} {
-		runs := []leader.SlotRun{slot(0, state), slot(1, leader.SlotDone)}
+		runs := []schedule.Record{slot(0, state), slot(1, schedule.StateDone)}
 		text := "slot 2026-03-09T02:00:00Z was done"
 		if want == isWarning {
 			text += "…but slot 2026-03-10T02:00:00Z…why " + string(state)
 		}
 		checkVerdict(t, judgeSlots(runs, live, now, 48*time.Hour), want, text)
 	}
-	checkVerdict(t, judgeSlots([]leader.SlotRun{slot(0, leader.SlotRunning), slot(1, leader.SlotDone)}, taken, now,
+	checkVerdict(t, judgeSlots([]schedule.Record{slot(0, schedule.StateRunning), slot(1, schedule.StateDone)}, taken, now,
 		48*time.Hour), isWarning, "cut off")
 
 	// A failure is not hidden by a later slot that still runs.
-	runs := []leader.SlotRun{slot(0, leader.SlotRunning), slot(1, leader.SlotFailed), slot(2, leader.SlotDone)}
+	runs := []schedule.Record{slot(0, schedule.StateRunning), slot(1, schedule.StateFailed), slot(2, schedule.StateDone)}
 	checkVerdict(t, judgeSlots(runs, live, now, 72*time.Hour), isWarning,
 		"slot 2026-03-09T02:00:00Z failed (why failed), and 1 more came")
 
 	// A second too late is too late.
-	age := now.Sub(slot(0, leader.SlotDone).FinishedAt)
-	checkVerdict(t, judgeSlots([]leader.SlotRun{slot(0, leader.SlotDone)}, live, now, age), isOK, "")
-	checkVerdict(t, judgeSlots([]leader.SlotRun{slot(0, leader.SlotDone)}, live, now, age-time.Second), isCritical, "")
+	age := now.Sub(slot(0, schedule.StateDone).FinishedAt)
+	checkVerdict(t, judgeSlots([]schedule.Record{slot(0, schedule.StateDone)}, live, now, age), isOK, "")
+	checkVerdict(t, judgeSlots([]schedule.Record{slot(0, schedule.StateDone)}, live, now, age-time.Second), isCritical, "")
 }
 
 func checkVerdict(t *testing.T, got verdict, want severity, parts string) {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/pgleader/pgleader/internal/pgtest"
 	"github.com/pgleader/pgleader/leader"
+	"github.com/pgleader/pgleader/schedule"
 )
 
 func TestTrySaysThatItWasAskedToEndBeforeItBegan(t *testing.T) {
@@ -55,7 +56,7 @@ func TestSlotThatIsAskedToEndBeforeItBeginsHasRunNothing(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	s := &slotRun{worker: &worker{app: &app{stderr: os.Stderr}}}
-	if err := s.command(ctx, new(leader.Slot)); err == nil || !strings.Contains(err.Error(), "canceled") || s.ran {
+	if err := s.command(ctx, new(schedule.Slot)); err == nil || !strings.Contains(err.Error(), "canceled") || s.ran {
 		t.Errorf("%v, ran %v, want the context's error, and that nothing ran", err, s.ran)
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/pgleader/pgleader/internal/pgtest"
 	"github.com/pgleader/pgleader/leader"
+	"github.com/pgleader/pgleader/schedule"
 )
 
 func newElector(t *testing.T, rawURL string) *leader.Elector {
@@ -62,7 +63,7 @@ func TestRerunIsDoneByTheNextCall(t *testing.T) {
 	attempts := 0
 	call := func() {
 		t.Helper()
-		_, err := elector.RunSlot(t.Context(), "nightly-report", slot, func(_ context.Context, s *leader.Slot) error {
+		_, err := elector.RunSlot(t.Context(), "nightly-report", slot, func(_ context.Context, s *schedule.Slot) error {
 			attempts = s.Attempt()
 			return nil
 		})

@@ -29,7 +29,7 @@ func TestLosingAttemptCostsOneRoundTripAndTellsWhoLeads(t *testing.T) {
 		if n := roundTrips(t, pool, proxy, func() { refused(t, loser, job) }); n != 1 {
 			t.Errorf("a losing attempt took %d round trips, want 1", n)
 		}
-		for _, e := range seen.of(leader.Skipped) {
+		for _, e := range seen.of(leader.EventSkipped) {
 			if e.Holder != winner.Holder() || e.Token != term.Token() || e.Job != job {
 				t.Errorf("the attempt reported %+v, want the leader %s", e, winner.Holder())
 			}

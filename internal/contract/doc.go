@@ -19,15 +19,15 @@
 //	reports_*             what it tells about who leads
 //	helpers_*             no tests
 //
-// The tests of promise 11, about commands, are in cmd/pgleader and internal/child. Tests that need no
-// database stand beside their package.
+// The tests of promise 11, about commands, are in cmd/pgleader and internal/child. Tests that need
+// no database stand beside their package.
 //
 //	go run ./internal/pgtest/with -- go test -race -parallel 4 ./internal/contract
 //
-// runs them all on a throwaway server, and with -run TestName one. PGLEADER_PGBOUNCER=transaction, or
-// session, puts PgBouncer in between for those that can tell the difference; make test-pgbouncer runs
-// both.
+// runs them all on a throwaway server, and with -run TestName one. PGLEADER_PGBOUNCER=transaction,
+// or session, puts PgBouncer in between for those that can tell the difference; make test-pgbouncer
+// runs both.
 //
-// forEachDriver gives a test a fresh database for each driver. What a process does that is killed or
-// stopped is one of the programs in helpers_programs_test.go, run by the test binary itself.
+// forEachDriver gives a test a fresh database for each driver. What a process does that is killed
+// or stopped is one of the programs in helpers_programs_test.go, run by the test binary itself.
 package contract

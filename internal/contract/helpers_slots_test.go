@@ -6,10 +6,17 @@ import (
 	"time"
 
 	"github.com/pgleader/pgleader/leader"
+	"github.com/pgleader/pgleader/schedule"
 )
 
-// slotElector is an elector that takes over soon.
-func slotElector(t *testing.T, pool *sql.DB, cfg leader.Config) *leader.Elector {
+// A slotHost is one host's elector and scheduler.
+type slotHost struct {
+	*leader.Elector
+	*schedule.Scheduler
+}
+
+// slotElector takes over soon.
+func slotElector(t *testing.T, pool *sql.DB, cfg leader.Config) slotHost {
 	t.Helper()
 	if cfg.TTL == 0 {
 		cfg.TTL = 3 * time.Second
@@ -17,13 +24,18 @@ func slotElector(t *testing.T, pool *sql.DB, cfg leader.Config) *leader.Elector 
 	if cfg.RetryEvery == 0 {
 		cfg.RetryEvery = 20 * time.Millisecond
 	}
-	return newElector(t, pool, cfg)
+	e := newElector(t, pool, cfg)
+	s, err := schedule.New(e, schedule.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slotHost{e, s}
 }
 
 // catchUpAll runs every slot, however many are late.
-var catchUpAll = leader.Policy{CatchUp: leader.CatchUpAll}
+var catchUpAll = schedule.Policy{CatchUp: schedule.CatchUpAll}
 
-func history(t *testing.T, e *leader.Elector, job string) []leader.SlotRun {
+func history(t *testing.T, e slotHost, job string) []schedule.Record {
 	t.Helper()
 	runs, err := e.History(t.Context(), job, 1000)
 	if err != nil {
@@ -33,7 +45,7 @@ func history(t *testing.T, e *leader.Elector, job string) []leader.SlotRun {
 }
 
 // onRecord checks that the job has one slot on record, and how it stands.
-func onRecord(t *testing.T, e *leader.Elector, job string, state leader.SlotState, attempt int) {
+func onRecord(t *testing.T, e slotHost, job string, state schedule.State, attempt int) {
 	t.Helper()
 	h := history(t, e, job)
 	if len(h) != 1 || h[0].State != state || h[0].Attempt != attempt {

@@ -57,7 +57,7 @@ func leadsAfter(t *testing.T, before *leader.Term, pool *sql.DB) <-chan *leader.
 	t.Helper()
 	cfg := quick
 	cfg.OnEvent = func(e leader.Event) {
-		if e.Kind == leader.Elected && before.Context().Err() == nil {
+		if e.Kind == leader.EventElected && before.Context().Err() == nil {
 			t.Errorf("a successor was elected beside a leader that takes itself for one")
 		}
 	}

@@ -23,7 +23,7 @@ func TestCandidateFreesALeaseThatStandsStill(t *testing.T) {
 		var seen events
 		cfg.OnEvent = seen.add
 		term := campaign(t, newElector(t, pool, cfg), job)
-		freed := seen.of(leader.ClockSetBack)
+		freed := seen.of(leader.EventClockSetBack)
 		if len(freed) != 1 || freed[0].Holder != "a host that is gone" {
 			t.Errorf("reported %+v", freed)
 		}

@@ -187,6 +187,8 @@ func candidate(t *testing.T, pool *sql.DB) (e *leader.Elector, waits func()) {
 	cfg.OnEvent = seen.add
 	return newElector(t, pool, cfg), func() {
 		t.Helper()
-		eventually(t, "the candidate to wait", func() bool { return len(seen.of(leader.Waiting)) > 0 })
+		eventually(t, "the candidate to wait", func() bool {
+			return len(seen.of(leader.EventWaiting)) > 0
+		})
 	}
 }

@@ -24,7 +24,7 @@ func TestOutageShorterThanTTLKeepsLeadership(t *testing.T) {
 		for round := range 3 {
 			proxy.Cut()
 			eventually(t, "renewals fail", func() bool {
-				return len(seen.of(leader.RenewFailed)) >= 5*(round+1)
+				return len(seen.of(leader.EventRenewFailed)) >= 5*(round+1)
 			})
 			if err := proxy.Restore(); err != nil {
 				t.Fatal(err)
@@ -32,7 +32,7 @@ func TestOutageShorterThanTTLKeepsLeadership(t *testing.T) {
 			eventuallyRenewed(t, admin, job, 2)
 		}
 		stillLeads(t, term)
-		if lost := seen.of(leader.Lost); len(lost) != 0 {
+		if lost := seen.of(leader.EventLost); len(lost) != 0 {
 			t.Errorf("lost: %+v", lost)
 		}
 	})
@@ -131,7 +131,7 @@ func TestReadOnlyPhaseEndsTermAndElectorRecoversByItself(t *testing.T) {
 		})
 		clockPast(t, admin, expiresAt(t, admin, job), "1 s")
 		eventually(t, "a failed claim is reported", func() bool {
-			return len(seen.of(leader.ClaimFailed)) > 0
+			return len(seen.of(leader.EventClaimFailed)) > 0
 		})
 		alterDatabase(t, admin, `RESET default_transaction_read_only`)
 		if second := receive(t, "the second election", terms); second.Token() != 2 {
@@ -160,7 +160,7 @@ func TestStatementTimeoutIsRetriedAndLeavesPoolHealthy(t *testing.T) {
 		clockPast(t, admin, databaseNow(t, admin), "200 ms")
 		eventually(t, "renewals time out", func() bool {
 			n := 0
-			for _, failed := range seen.of(leader.RenewFailed) {
+			for _, failed := range seen.of(leader.EventRenewFailed) {
 				if sqlState(failed.Err) == "57014" {
 					n++
 				}

@@ -48,7 +48,7 @@ func TestTerminatedIdleLeaderIsSucceededAtOnce(t *testing.T) {
 		var seen events
 		cfg := leader.Config{TTL: 10 * time.Minute, OnEvent: seen.add} // looks every 1.5 s all the same
 		won := campaigning(t, newElector(t, pool, cfg), job)
-		eventually(t, "the follower waits", func() bool { return len(seen.of(leader.Waiting)) == 1 })
+		eventually(t, "the follower waits", func() bool { return len(seen.of(leader.EventWaiting)) == 1 })
 		sent := time.Now()
 		p.signal(t, syscall.SIGTERM)
 		next := receive(t, "the handover", won)

@@ -46,8 +46,8 @@ func TestOvertakenLeaderStepsDownAtItsNextRenewal(t *testing.T) {
 			overtake(t, admin)
 			before := row(t, admin)
 			endsWithLoss(t, old)
-			eventually(t, "a report of the loss", func() bool { return len(seen.of(leader.Lost)) > 0 })
-			lost := seen.of(leader.Lost)
+			eventually(t, "a report of the loss", func() bool { return len(seen.of(leader.EventLost)) > 0 })
+			lost := seen.of(leader.EventLost)
 			if len(lost) != 1 || lost[0].Token != old.Token() || lost[0].Job != job {
 				t.Errorf("the losses reported are %+v, want one, of token %d", lost, old.Token())
 			}

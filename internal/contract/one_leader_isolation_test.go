@@ -46,7 +46,7 @@ func wholeContractHolds(t *testing.T, driver, url string) {
 
 	expire(t, admin, job)
 	endsWithLoss(t, first)
-	eventually(t, "a report of the loss", func() bool { return len(seen.of(leader.Lost)) == 1 })
+	eventually(t, "a report of the loss", func() bool { return len(seen.of(leader.EventLost)) == 1 })
 	next := campaign(t, b, job)
 	if next.Token() != first.Token()+1 {
 		t.Errorf("token %d after %d", next.Token(), first.Token())

@@ -180,14 +180,14 @@ func TestRunStartsAndStopsWorkInPairsAndNeverForFollowers(t *testing.T) {
 
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := run(ctx)
-		eventually(t, "the follower waits", func() bool { return len(seen.of(leader.Waiting)) == 1 })
+		eventually(t, "the follower waits", func() bool { return len(seen.of(leader.EventWaiting)) == 1 })
 		cancel()
 		if err := receive(t, "the end of Run", ended); !errors.Is(err, context.Canceled) {
 			t.Errorf("Run of a cancelled follower = %v, want context.Canceled", err)
 		}
 		reports := func(elected, lost, resigned int) {
 			t.Helper()
-			e, l, r := seen.of(leader.Elected), seen.of(leader.Lost), seen.of(leader.Resigned)
+			e, l, r := seen.of(leader.EventElected), seen.of(leader.EventLost), seen.of(leader.EventResigned)
 			if len(e) != elected || len(l) != lost || len(r) != resigned {
 				t.Errorf("%d elections, %d losses, %d resignations; want %d, %d, %d",
 					len(e), len(l), len(r), elected, lost, resigned)

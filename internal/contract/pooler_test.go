@@ -10,6 +10,7 @@ import (
 	"github.com/pgleader/pgleader/db"
 	"github.com/pgleader/pgleader/internal/pgtest"
 	"github.com/pgleader/pgleader/leader"
+	"github.com/pgleader/pgleader/schedule"
 )
 
 // Everything that the library does, with its own renewals going on beside it.
@@ -19,11 +20,11 @@ func TestEverythingWorksThroughPgBouncer(t *testing.T) {
 		var seen events
 		cfg := quick
 		cfg.OnEvent = seen.add
-		e, rival := newElector(t, pool, cfg), newElector(t, pool, cfg)
-		term := acquire(t, e, job)
-		other := acquire(t, e, "another job") // several are renewed by another statement
-		refused(t, rival, job)
-		elected := campaigning(t, rival, job)
+		e, rival := slotElector(t, pool, cfg), slotElector(t, pool, cfg)
+		term := acquire(t, e.Elector, job)
+		other := acquire(t, e.Elector, "another job") // several are renewed by another statement
+		refused(t, rival.Elector, job)
+		elected := campaigning(t, rival.Elector, job)
 
 		tx := begin(t, pool, sql.LevelReadCommitted)
 		if err := term.Guard(t.Context(), tx); err != nil {
@@ -33,7 +34,7 @@ func TestEverythingWorksThroughPgBouncer(t *testing.T) {
 		commit(t, tx)
 
 		slot := databaseNow(t, pool).Add(-time.Minute)
-		complete := func(ctx context.Context, s *leader.Slot) error {
+		complete := func(ctx context.Context, s *schedule.Slot) error {
 			tx := begin(t, pool, sql.LevelReadCommitted)
 			if err := s.Complete(ctx, tx); err != nil {
 				return err
@@ -47,12 +48,12 @@ func TestEverythingWorksThroughPgBouncer(t *testing.T) {
 		if err := e.Rerun(t.Context(), "report", slot); err != nil {
 			t.Error(err)
 		}
-		due, err := rival.RunDue(t.Context(), "report", every(24*365*time.Hour), leader.Policy{},
-			func(context.Context, *leader.Slot) error { return nil })
+		due, err := rival.RunDue(t.Context(), "report", every(24*365*time.Hour), schedule.Policy{},
+			func(context.Context, *schedule.Slot) error { return nil })
 		if err != nil || due.Ran != 1 {
 			t.Errorf("RunDue = %+v, %v; want the slot that was requested", due, err)
 		}
-		onRecord(t, e, "report", leader.SlotDone, 2)
+		onRecord(t, e, "report", schedule.StateDone, 2)
 
 		resign(t, term)
 		next := receive(t, "the candidate to be elected", elected)
@@ -65,7 +66,8 @@ func TestEverythingWorksThroughPgBouncer(t *testing.T) {
 		}
 		resign(t, next)
 		for _, kind := range []leader.EventKind{
-			leader.RenewFailed, leader.LookFailed, leader.ClaimFailed, leader.ResignFailed, leader.SlotRetry,
+			leader.EventRenewFailed, leader.EventLookFailed, leader.EventClaimFailed,
+			leader.EventResignFailed,
 		} {
 			for _, event := range seen.of(kind) {
 				t.Errorf("%s: %v", event.Kind, event.Err)

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/pgleader/pgleader/internal/pgtest"
-	"github.com/pgleader/pgleader/leader"
 	"github.com/pgleader/pgleader/migrations"
+	"github.com/pgleader/pgleader/schedule"
 )
 
 // The rights are taken from docs/operations.md, so that what an operator grants is what was tested:
@@ -63,7 +63,7 @@ func documentedGrants(t *testing.T) []string {
 // everything is what the library asks the database for, up to the first failure.
 func everything(t *testing.T, pool *sql.DB, job string) error {
 	t.Helper()
-	e, rival := newElector(t, pool, quick), newElector(t, pool, quick)
+	e, rival := slotElector(t, pool, quick), newElector(t, pool, quick)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	if err := migrations.Up(ctx, pool); err != nil {
@@ -89,14 +89,14 @@ func everything(t *testing.T, pool *sql.DB, job string) error {
 	return nil
 }
 
-func everythingOfSlots(ctx context.Context, e *leader.Elector, job string) error {
+func everythingOfSlots(ctx context.Context, e slotHost, job string) error {
 	slot := time.Now().Add(-time.Minute)
-	work := func(context.Context, *leader.Slot) error { return nil }
+	work := func(context.Context, *schedule.Slot) error { return nil }
 	if _, err := e.RunSlot(ctx, job, slot, work); err != nil {
 		return err
 	}
 	due := func() error {
-		_, err := e.RunDue(ctx, job, every(24*time.Hour), leader.Policy{Keep: time.Second}, work)
+		_, err := e.RunDue(ctx, job, every(24*time.Hour), schedule.Policy{Keep: time.Minute}, work)
 		return err
 	}
 	if err := due(); err != nil {

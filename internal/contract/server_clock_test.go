@@ -26,7 +26,7 @@ func TestLeadersFollowOneAnotherWhileTheServersClockIsSet(t *testing.T) {
 			e := newElector(t, pgtest.Open(t, driver, proxy.URL), leader.Config{
 				TTL: 2 * time.Second, RetryEvery: 50 * time.Millisecond,
 				OnEvent: func(event leader.Event) {
-					if event.Kind == leader.Elected && before != nil && before.Context().Err() == nil {
+					if event.Kind == leader.EventElected && before != nil && before.Context().Err() == nil {
 						t.Error("a leader is elected beside one that takes itself for the leader")
 					}
 				},

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/pgleader/pgleader/internal/pgtest"
-	"github.com/pgleader/pgleader/leader"
+	"github.com/pgleader/pgleader/schedule"
 )
 
 // Slots that a clock far ahead has made due stay decided when it is set right, and what comes after
@@ -16,13 +16,13 @@ func TestSlotIsRunOnceHoweverTheServersClockIsSet(t *testing.T) {
 	t.Parallel()
 	onServerWithClock(t, func(t *testing.T, driver, url string, set func(time.Duration)) {
 		pool := pgtest.Open(t, driver, url)
-		e := newElector(t, pool, quick)
+		e := slotElector(t, pool, quick)
 		begin := databaseNow(t, pool).Add(-30 * time.Minute)
 		runs := map[time.Duration]int{}
 		turn := func() {
 			t.Helper()
-			policy := leader.Policy{CatchUp: leader.CatchUpAll, Grace: 4 * time.Hour}
-			work := func(_ context.Context, s *leader.Slot) error {
+			policy := schedule.Policy{CatchUp: schedule.CatchUpAll, Grace: 4 * time.Hour}
+			work := func(_ context.Context, s *schedule.Slot) error {
 				runs[s.Time().Sub(begin)]++
 				return nil
 			}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/pgleader/pgleader/internal/pgtest"
 	"github.com/pgleader/pgleader/leader"
+	"github.com/pgleader/pgleader/schedule"
 )
 
 func TestCompleteCommitsTheSlotWithTheJobsRowsOrNotAtAll(t *testing.T) {
@@ -16,7 +17,7 @@ func TestCompleteCommitsTheSlotWithTheJobsRowsOrNotAtAll(t *testing.T) {
 		pool := pgtest.Open(t, driver, url)
 		mustExec(t, pool, `CREATE TABLE report (slot timestamptz)`)
 		slot := time.Now().Add(-time.Minute)
-		write := func(ctx context.Context, s *leader.Slot, end func(*sql.Tx) error) error {
+		write := func(ctx context.Context, s *schedule.Slot, end func(*sql.Tx) error) error {
 			tx, err := pool.BeginTx(ctx, nil)
 			if err != nil {
 				return err
@@ -30,16 +31,25 @@ func TestCompleteCommitsTheSlotWithTheJobsRowsOrNotAtAll(t *testing.T) {
 			}
 			return end(tx)
 		}
-		var seen events
-		e := slotElector(t, pool, leader.Config{OnEvent: seen.add})
-		commits := func(ctx context.Context, s *leader.Slot) error {
+		var ends []schedule.Event // of calls one after another
+		e := slotElector(t, pool, leader.Config{})
+		scheduler, err := schedule.New(e.Elector, schedule.Config{OnEvent: func(event schedule.Event) {
+			if event.Kind == schedule.EventFinished {
+				ends = append(ends, event)
+			}
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		e.Scheduler = scheduler
+		commits := func(ctx context.Context, s *schedule.Slot) error {
 			return write(ctx, s, (*sql.Tx).Commit)
 		}
 		ran, err := e.RunSlot(t.Context(), "report", slot, commits)
 		if !ran || err != nil {
 			t.Fatal(ran, err)
 		}
-		rollsBack := func(ctx context.Context, s *leader.Slot) error {
+		rollsBack := func(ctx context.Context, s *schedule.Slot) error {
 			return write(ctx, s, (*sql.Tx).Rollback)
 		}
 		ran, err = e.RunSlot(t.Context(), "report", slot.Add(time.Second), rollsBack)
@@ -48,22 +58,23 @@ func TestCompleteCommitsTheSlotWithTheJobsRowsOrNotAtAll(t *testing.T) {
 		}
 		// What fails after the commit is told, and changes nothing.
 		late := errors.New("the mail was not sent")
-		failsLate := func(ctx context.Context, s *leader.Slot) error {
+		failsLate := func(ctx context.Context, s *schedule.Slot) error {
 			return errors.Join(commits(ctx, s), late)
 		}
 		ran, err = e.RunSlot(t.Context(), "mail", slot, failsLate)
 		if !ran || !errors.Is(err, late) {
 			t.Errorf("ran %v, %v; want what work returned", ran, err)
 		}
-		if h := history(t, e, "mail"); len(h) != 1 || h[0].State != leader.SlotDone || h[0].Error != "" {
-			t.Errorf("history %+v", h)
+		onRecord(t, e, "mail", schedule.StateDone, 1)
+		if why := history(t, e, "mail")[0].Error; why != "" {
+			t.Errorf("the error on record is %q", why)
 		}
-		end := seen.of(leader.SlotFinished)[2]
-		if end.State != leader.SlotDone || !errors.Is(end.Err, late) {
+		end := ends[2]
+		if end.State != schedule.StateDone || !errors.Is(end.Err, late) {
 			t.Errorf("reported %+v, want it done, with the error", end)
 		}
 		h := history(t, e, "report")
-		if len(h) != 2 || h[0].State != leader.SlotFailed || h[1].State != leader.SlotDone {
+		if len(h) != 2 || h[0].State != schedule.StateFailed || h[1].State != schedule.StateDone {
 			t.Errorf("history %+v", h)
 		}
 		if rows := scan[int](t, pool, `SELECT count(*) FROM report`); rows != 2 {
@@ -78,7 +89,7 @@ func TestLostTermRefusesCompleteAndItsSlotIsRunAgain(t *testing.T) {
 		slot := databaseNow(t, pool).Add(-time.Minute)
 		e, successor := slotElector(t, pool, leader.Config{}), slotElector(t, pool, leader.Config{})
 		runAgain := func() {
-			second := func(_ context.Context, s *leader.Slot) error {
+			second := func(_ context.Context, s *schedule.Slot) error {
 				if s.Attempt() != 2 {
 					t.Errorf("attempt %d, want 2", s.Attempt())
 				}
@@ -89,7 +100,7 @@ func TestLostTermRefusesCompleteAndItsSlotIsRunAgain(t *testing.T) {
 				t.Errorf("the successor: ran %v, %v", ran, err)
 			}
 		}
-		loses := func(ctx context.Context, s *leader.Slot) error {
+		loses := func(ctx context.Context, s *schedule.Slot) error {
 			// Somebody takes the lease away, as docs/operations.md says.
 			mustExec(t, pool, `UPDATE leader_lease SET holder = 'operator', token = token + 1`)
 			<-ctx.Done()
@@ -108,6 +119,6 @@ func TestLostTermRefusesCompleteAndItsSlotIsRunAgain(t *testing.T) {
 		if ran || err != nil {
 			t.Errorf("ran %v, %v; want the successor to have run it", ran, err)
 		}
-		onRecord(t, e, "report", leader.SlotDone, 2)
+		onRecord(t, e, "report", schedule.StateDone, 2)
 	})
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/pgleader/pgleader/internal/pgtest"
 	"github.com/pgleader/pgleader/leader"
+	"github.com/pgleader/pgleader/schedule"
 )
 
 // The lease is taken away while the work goes on. Whatever the work returns then, it has not
@@ -15,13 +16,13 @@ import (
 // attempt.
 func TestSlotOfALostTermIsLeftToTheNextLeader(t *testing.T) {
 	t.Parallel()
-	heeds := func(ctx context.Context, _ *leader.Slot) error { return ctx.Err() }
-	deaf := func(context.Context, *leader.Slot) error { return nil }
-	fails := func(context.Context, *leader.Slot) error { return errors.New("it went wrong") }
+	heeds := func(ctx context.Context, _ *schedule.Slot) error { return ctx.Err() }
+	deaf := func(context.Context, *schedule.Slot) error { return nil }
+	fails := func(context.Context, *schedule.Slot) error { return errors.New("it went wrong") }
 	for _, tt := range []struct {
 		name    string
-		goesOn  func(context.Context, *leader.Slot) error // after the loss
-		expires bool                                      // the lease expires, and nobody takes it
+		goesOn  func(context.Context, *schedule.Slot) error // after the loss
+		expires bool                                        // the lease expires, and nobody takes it
 	}{
 		{"work that heeds its context, lease taken", heeds, false},
 		{"deaf work that succeeds, lease taken", deaf, false},
@@ -34,10 +35,10 @@ func TestSlotOfALostTermIsLeftToTheNextLeader(t *testing.T) {
 			forEachDriver(t, func(t *testing.T, driver, url string) {
 				pool := pgtest.Open(t, driver, url)
 				slot := databaseNow(t, pool).Add(-time.Minute)
-				e := newElector(t, pool, quick)
+				e := slotElector(t, pool, quick)
 				ctx, cancel := context.WithTimeout(t.Context(), patience)
 				defer cancel()
-				ran, err := e.RunSlot(ctx, job, slot, func(workCtx context.Context, s *leader.Slot) error {
+				ran, err := e.RunSlot(ctx, job, slot, func(workCtx context.Context, s *schedule.Slot) error {
 					if tt.expires {
 						expire(t, pool, job)
 					} else {
@@ -59,22 +60,23 @@ func TestSlotOfALostTermIsLeftToTheNextLeader(t *testing.T) {
 				if ran || err == nil {
 					t.Errorf("RunSlot = %v, %v; want an error, and that it did not run to its end", ran, err)
 				}
-				onRecord(t, e, job, leader.SlotRunning, 1)
+				onRecord(t, e, job, schedule.StateRunning, 1)
 				if by := history(t, e, job)[0].Holder; by != e.Holder() {
 					t.Errorf("before the next leader comes, the slot is %s's", by)
 				}
 
 				next := slotElector(t, pool, leader.Config{})
-				ran, err = next.RunSlot(t.Context(), job, slot, func(_ context.Context, s *leader.Slot) error {
+				second := func(_ context.Context, s *schedule.Slot) error {
 					if s.Attempt() != 2 {
 						t.Errorf("attempt %d, want 2", s.Attempt())
 					}
 					return nil
-				})
+				}
+				ran, err = next.RunSlot(t.Context(), job, slot, second)
 				if !ran || err != nil {
 					t.Errorf("the next leader's RunSlot = %v, %v", ran, err)
 				}
-				onRecord(t, e, job, leader.SlotDone, 2)
+				onRecord(t, e, job, schedule.StateDone, 2)
 				if by := history(t, e, job)[0].Holder; by != next.Holder() {
 					t.Errorf("after it, the slot is %s's, want the next leader's", by)
 				}

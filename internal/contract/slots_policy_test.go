@@ -8,22 +8,26 @@ import (
 
 	"github.com/pgleader/pgleader/internal/pgtest"
 	"github.com/pgleader/pgleader/leader"
+	"github.com/pgleader/pgleader/schedule"
 )
 
 func TestCatchUpOfAnHourOfSlotsIsWhatThePolicySays(t *testing.T) {
 	const interval = 5 * time.Minute
 	for _, tt := range []struct {
 		name     string
-		policy   leader.Policy
+		policy   schedule.Policy
 		runs     int // of the slots up to now
 		missed   int
 		earliest int // intervals back of the first one that is run
 	}{
-		{"latest", leader.Policy{Grace: 2 * time.Hour}, 1, 11, 0},
-		{"all", leader.Policy{Grace: 2 * time.Hour, CatchUp: leader.CatchUpAll}, 12, 0, 11},
-		{"all within grace", leader.Policy{Grace: 28 * time.Minute, CatchUp: leader.CatchUpAll}, 6, 6, 5},
-		{"none within grace", leader.Policy{Grace: time.Nanosecond}, 0, 12, 0},
-		{"skip", leader.Policy{Grace: 2 * time.Hour, CatchUp: leader.CatchUpSkip}, 0, 12, 0},
+		{"latest", schedule.Policy{Grace: 2 * time.Hour}, 1, 11, 0},
+		{"all", schedule.Policy{Grace: 2 * time.Hour, CatchUp: schedule.CatchUpAll}, 12, 0, 11},
+		{
+			"all within grace",
+			schedule.Policy{Grace: 28 * time.Minute, CatchUp: schedule.CatchUpAll}, 6, 6, 5,
+		},
+		{"none within grace", schedule.Policy{Grace: time.Millisecond}, 0, 12, 0},
+		{"skip", schedule.Policy{Grace: 2 * time.Hour, CatchUp: schedule.CatchUpSkip}, 0, 12, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			forEachDriver(t, func(t *testing.T, driver, url string) {
@@ -37,13 +41,13 @@ func TestCatchUpOfAnHourOfSlotsIsWhatThePolicySays(t *testing.T) {
 				defer cancel()
 				finished := make(chan error, 1)
 				go func() {
-					work := func(context.Context, *leader.Slot) error { return nil }
-					finished <- e.RunSchedule(ctx, "hourly", grid{newest, interval}, tt.policy, work)
+					work := func(context.Context, *schedule.Slot) error { return nil }
+					finished <- e.Scheduler.Run(ctx, "hourly", grid{newest, interval}, tt.policy, work)
 				}()
 				want := 1 + tt.runs + tt.missed
 				eventually(t, "every slot is decided", func() bool {
 					h := history(t, e, "hourly")
-					return len(h) == want && h[0].State != leader.SlotRunning
+					return len(h) == want && h[0].State != schedule.StateRunning
 				})
 				cancel()
 				<-finished
@@ -51,10 +55,10 @@ func TestCatchUpOfAnHourOfSlotsIsWhatThePolicySays(t *testing.T) {
 				var first time.Time
 				for _, r := range history(t, e, "hourly")[:want-1] {
 					switch r.State {
-					case leader.SlotDone:
+					case schedule.StateDone:
 						runs++
 						first = r.Slot
-					case leader.SlotMissed:
+					case schedule.StateMissed:
 						missed++
 						if r.Error == "" || r.Attempt != 0 {
 							t.Errorf("missed without a reason: %+v", r)
@@ -79,11 +83,11 @@ func TestSlotThatWasCutOffIsRunAgainUpToItsAttempts(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		attempt int
-		state   leader.SlotState
+		state   schedule.State
 		again   bool
 	}{
-		{"first attempt", 1, leader.SlotDone, true},
-		{"last attempt", 3, leader.SlotAbandoned, false},
+		{"first attempt", 1, schedule.StateDone, true},
+		{"last attempt", 3, schedule.StateAbandoned, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			forEachDriver(t, func(t *testing.T, driver, url string) {
@@ -95,12 +99,12 @@ func TestSlotThatWasCutOffIsRunAgainUpToItsAttempts(t *testing.T) {
 				defer cancel()
 				finished := make(chan error, 1)
 				var runs atomic.Int32
-				work := func(context.Context, *leader.Slot) error {
+				work := func(context.Context, *schedule.Slot) error {
 					runs.Add(1)
 					return nil
 				}
 				go func() {
-					finished <- e.RunSchedule(ctx, "nightly", grid{slot, time.Hour}, leader.Policy{}, work)
+					finished <- e.Scheduler.Run(ctx, "nightly", grid{slot, time.Hour}, schedule.Policy{}, work)
 				}()
 				eventually(t, "the slot is decided", func() bool {
 					return history(t, e, "nightly")[0].State == tt.state

@@ -10,6 +10,7 @@ import (
 	"github.com/pgleader/pgleader/db"
 	"github.com/pgleader/pgleader/internal/pgtest"
 	"github.com/pgleader/pgleader/leader"
+	"github.com/pgleader/pgleader/schedule"
 )
 
 func TestOldSlotsAreDeletedByHundredsAndNeverARunningOneNorTheNewest(t *testing.T) {
@@ -79,7 +80,8 @@ const oldSlots = `
 	INSERT INTO leader_slot (job_name, slot, state, attempt, token, holder, started_at, finished_at)
 	SELECT $1, clock_timestamp() - interval '100 days' - n * interval '1 hour',
 	       CASE n % 50 WHEN 1 THEN 'running' ELSE 'done' END, 1, 0, 'gone', clock_timestamp(),
-	       CASE n % 50 WHEN 1 THEN NULL ELSE clock_timestamp() END
+	       CASE n % 50 WHEN 1 THEN NULL
+	                   ELSE clock_timestamp() - interval '100 days' - n * interval '1 hour' END
 	FROM generate_series(0, 249) AS n`
 
 func TestScheduleClearsOldSlotsAwayAfterEachRun(t *testing.T) {
@@ -91,8 +93,8 @@ func TestScheduleClearsOldSlotsAwayAfterEachRun(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()
 		var left []int
-		policy := leader.Policy{CatchUp: leader.CatchUpAll, Keep: 24 * time.Hour}
-		work := func(context.Context, *leader.Slot) error {
+		policy := schedule.Policy{CatchUp: schedule.CatchUpAll, Keep: 24 * time.Hour}
+		work := func(context.Context, *schedule.Slot) error {
 			left = append(left, scan[int](t, pool, `SELECT count(*) FROM leader_slot
 				WHERE job_name = $1 AND slot < clock_timestamp() - interval '1 hour'`, job))
 			if len(left) == 5 {
@@ -101,13 +103,13 @@ func TestScheduleClearsOldSlotsAwayAfterEachRun(t *testing.T) {
 			return nil
 		}
 		e := slotElector(t, pool, leader.Config{})
-		err := e.RunSchedule(ctx, job, every(50*time.Millisecond), policy, work)
+		err := e.Scheduler.Run(ctx, job, every(50*time.Millisecond), policy, work)
 		if !errors.Is(err, context.Canceled) {
 			t.Error(err)
 		}
-		// Nothing runs any more, so the five that were left running are abandoned first, and then old
-		// like the others.
-		if want := []int{250, 150, 50, 0, 0}; !slices.Equal(left, want) {
+		// Nothing runs any more, so the five that were left running are abandoned first. They were
+		// decided just now, and are kept for a while.
+		if want := []int{250, 5, 5, 5, 5}; !slices.Equal(left, want) {
 			t.Errorf("old slots left at each run: %d, want %d", left, want)
 		}
 	})

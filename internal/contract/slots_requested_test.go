@@ -9,6 +9,7 @@ import (
 
 	"github.com/pgleader/pgleader/internal/pgtest"
 	"github.com/pgleader/pgleader/leader"
+	"github.com/pgleader/pgleader/schedule"
 )
 
 func TestSlotThatIsRequestedIsRunAgain(t *testing.T) {
@@ -17,14 +18,14 @@ func TestSlotThatIsRequestedIsRunAgain(t *testing.T) {
 		slot := databaseNow(t, pool).Add(-time.Minute).Truncate(time.Second)
 		attempts := 0
 		run := func(fails error) (bool, error) {
-			work := func(_ context.Context, s *leader.Slot) error {
+			work := func(_ context.Context, s *schedule.Slot) error {
 				attempts = s.Attempt()
 				return fails
 			}
 			return slotElector(t, pool, leader.Config{}).RunSlot(t.Context(), job, slot, work)
 		}
 		operator := slotElector(t, pool, leader.Config{Holder: "operator"})
-		if err := operator.Rerun(t.Context(), job, slot); !errors.Is(err, leader.ErrNoSlot) {
+		if err := operator.Rerun(t.Context(), job, slot); !errors.Is(err, schedule.ErrNoSlot) {
 			t.Errorf("Rerun of a slot without a record: %v, want ErrNoSlot", err)
 		}
 		broken := errors.New("no paper")
@@ -38,7 +39,7 @@ func TestSlotThatIsRequestedIsRunAgain(t *testing.T) {
 			if err := operator.Rerun(t.Context(), job, slot); err != nil {
 				t.Fatal(err)
 			}
-			onRecord(t, operator, job, leader.SlotRequested, want)
+			onRecord(t, operator, job, schedule.StateRequested, want)
 			if why := history(t, operator, job)[0].Error; !strings.HasPrefix(why, "requested by operator:") {
 				t.Fatalf("the error on record is %q", why)
 			}
@@ -66,12 +67,12 @@ func TestResidentScheduleRunsARequestedSlotHoweverOld(t *testing.T) {
 		ctx, stop := context.WithTimeout(t.Context(), patience)
 		defer stop()
 		var ran time.Time
-		work := func(_ context.Context, s *leader.Slot) error {
+		work := func(_ context.Context, s *schedule.Slot) error {
 			ran = s.Time()
 			stop()
 			return nil
 		}
-		err := e.RunSchedule(ctx, job, every(24*365*time.Hour), leader.Policy{}, work)
+		err := e.Scheduler.Run(ctx, job, every(24*365*time.Hour), schedule.Policy{}, work)
 		if !errors.Is(err, context.Canceled) || !ran.Equal(old) {
 			t.Errorf("%v; ran %v, want %v", err, ran, old)
 		}

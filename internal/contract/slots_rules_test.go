@@ -35,7 +35,7 @@ func TestSlotIsBegunAndFinishedByTheRules(t *testing.T) {
 		}
 		claim := func(at time.Time, change func(*db.ClaimSlotParams)) (db.ClaimSlotRow, error) {
 			arg := db.ClaimSlotParams{
-				JobName: job, Holder: e.Holder(), Token: term.Token(), Slot: at, MaxAttempts: 3,
+				JobName: job, Holder: e.Holder(), Token: term.Token(), Slot: at, LastAttempt: 1, MaxAttempts: 3,
 			}
 			change(&arg)
 			return q.ClaimSlot(t.Context(), arg)
@@ -43,23 +43,38 @@ func TestSlotIsBegunAndFinishedByTheRules(t *testing.T) {
 		same := func(*db.ClaimSlotParams) {}
 		once := func(arg *db.ClaimSlotParams) { arg.MaxAttempts = 1 }
 		repeat := func(arg *db.ClaimSlotParams) { arg.RepeatFailed = true }
+		late := func(arg *db.ClaimSlotParams) { arg.LastAttempt, arg.RepeatFailed = 0, true }
+		unseen := func(arg *db.ClaimSlotParams) { arg.LastAttempt, arg.MaxAttempts = 2, 9 }
 		for _, c := range []struct {
 			state   string
 			token   int64
 			change  func(*db.ClaimSlotParams)
 			attempt int32 // that begins; 0 for none
 		}{
-			{"", 0, same, 1},
+			{"", 0, late, 1}, // not late at all
 			{"running", 1, same, 2},
 			{"running", 1, once, 0},
-			{"running", 2, once, 1}, // asked again after a lost answer
+			{"running", 2, late, 1}, // asked again after a lost answer
 			{"done", 1, repeat, 0},
 			{"missed", 1, repeat, 0},
 			{"failed", 1, same, 0},
 			{"failed", 1, repeat, 2},
 			{"abandoned", 1, same, 2},
 			{"abandoned", 1, once, 0},
+			{"abandoned", 2, same, 0}, // by this very term
 			{"requested", 1, once, 2},
+			{"requested", 2, once, 2},
+
+			// What arrives after its own retry succeeded, and the first attempt has ended.
+			{"running", 1, late, 0},
+			{"done", 2, late, 0},
+			{"failed", 2, late, 0},
+			{"abandoned", 1, late, 0},
+			{"requested", 2, late, 0},
+
+			// What knows of an attempt that the record has not seen.
+			{"running", 2, unseen, 0},
+			{"requested", 2, unseen, 0},
 		} {
 			what := fmt.Sprintf("%q under token %d", c.state, c.token)
 			at := slot(c.state, c.token)
@@ -83,26 +98,38 @@ func TestSlotIsBegunAndFinishedByTheRules(t *testing.T) {
 				t.Errorf("%s: claimed %+v, %v", what, row, err)
 			}
 		}
-		finish := func(at time.Time, change func(*db.FinishSlotParams)) error {
+		// Finishing and giving back mean exactly the attempt that runs.
+		end := func(at time.Time, change func(*db.FinishSlotParams)) (finished, givenBack int64) {
 			arg := db.FinishSlotParams{
-				State: "done", JobName: job, Slot: at, Holder: e.Holder(), Token: term.Token(),
+				State: "done", JobName: job, Slot: at, Holder: e.Holder(), Token: term.Token(), Attempt: 1,
 			}
 			change(&arg)
-			_, err := q.FinishSlot(t.Context(), arg)
-			return err
+			givenBack, err := q.GiveBackSlot(t.Context(), db.GiveBackSlotParams{
+				JobName: arg.JobName, Slot: arg.Slot, Holder: arg.Holder, Token: arg.Token,
+				Attempt: arg.Attempt + 1, Error: "of another attempt",
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if finished, err = q.FinishSlot(t.Context(), arg); err != nil {
+				t.Fatal(err)
+			}
+			return finished, givenBack
 		}
 		for what, change := range map[string]func(*db.FinishSlotParams){
 			"under another token": func(arg *db.FinishSlotParams) { arg.Token = 1 },
 			"by another holder":   func(arg *db.FinishSlotParams) { arg.Holder = "other" },
 			"of another job":      func(arg *db.FinishSlotParams) { arg.JobName = "other" },
+			"of another attempt":  func(arg *db.FinishSlotParams) { arg.Attempt = 2 },
 		} {
-			if err := finish(slot("running", 2), change); !errors.Is(err, sql.ErrNoRows) {
-				t.Errorf("finished %s: %v", what, err)
+			at := slot("running", 2)
+			if finished, _ := end(at, change); finished != 0 {
+				t.Errorf("finished %s", what)
 			}
 		}
 		for _, state := range []string{"", "done", "failed", "abandoned", "missed", "requested"} {
-			if err := finish(slot(state, 2), func(*db.FinishSlotParams) {}); !errors.Is(err, sql.ErrNoRows) {
-				t.Errorf("finished %q: %v", state, err)
+			if finished, _ := end(slot(state, 2), func(*db.FinishSlotParams) {}); finished != 0 {
+				t.Errorf("finished what was %q", state)
 			}
 		}
 		at := slot("running", 2)
@@ -111,8 +138,10 @@ func TestSlotIsBegunAndFinishedByTheRules(t *testing.T) {
 			t.Errorf("after the term: claimed %+v, %v", row, err)
 		}
 		// What was done was done under the term.
-		if err := finish(at, func(*db.FinishSlotParams) {}); err != nil {
-			t.Errorf("the end of what was begun: %v", err)
+		finished, givenBack := end(at, func(*db.FinishSlotParams) {})
+		if finished != 1 || givenBack != 0 {
+			t.Errorf("the end of what was begun changed %d rows, giving another attempt back %d",
+				finished, givenBack)
 		}
 	})
 }
