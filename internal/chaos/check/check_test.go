@@ -173,6 +173,14 @@ func TestEveryBrokenPromiseIsFound(t *testing.T) {
 		{"a slot is run twice", "went from", func(h *History) {
 			h.Slots = append(h.Slots, slot(10, 30, "done", "running", 1, 2))
 		}},
+		{"a slot is taken up again by the term that was cut off", "went from", func(h *History) {
+			h.Slots[1] = slot(9, 20, "running", "abandoned", 1, 1)
+			h.Slots = append(h.Slots, slot(10, 30, "abandoned", "running", 1, 2))
+		}},
+		{"a slot is given back twice", "went from", func(h *History) {
+			h.Slots[1] = slot(9, 20, "running", "abandoned", 1, 0)
+			h.Slots = append(h.Slots, slot(10, 30, "abandoned", "abandoned", 0, -1))
+		}},
 		{"a slot begins before its time", "before its time", func(h *History) { h.Slots[0].At = ms(-10) }},
 		{"a slot is begun by a term that is over", "had begun", func(h *History) {
 			next := begins(8, 0, "c", 2).after(h.Leases[4])

@@ -90,10 +90,14 @@ func (c *checker) allowed(s SlotChange) bool {
 		if s.State == "running" { // taken over, or an answer to the claim got lost
 			return s.Token > s.OldToken && s.Tries == s.OldAttempt+1 || s.Token == s.OldToken && s.Tries == s.OldAttempt
 		}
+		if s.Token != s.OldToken {
+			return false
+		}
+		givenBack := s.State == "abandoned" && s.Tries == s.OldAttempt-1 // its work was never begun
 		ends := s.State == "done" || s.State == "failed" || s.State == "abandoned"
-		return ends && s.Tries == s.OldAttempt && s.Token == s.OldToken
-	case "abandoned":
-		return s.State == "running" && s.Tries == s.OldAttempt+1 && s.Token >= s.OldToken
+		return givenBack || ends && s.Tries == s.OldAttempt
+	case "abandoned": // a term does not begin again what was cut off under it
+		return s.State == "running" && s.Tries == s.OldAttempt+1 && s.Token > s.OldToken
 	case "failed":
 		return c.Timing.RepeatFailed && s.State == "running" && s.Tries == s.OldAttempt+1
 	}
