@@ -89,13 +89,13 @@ func (z zoned) ask(after time.Time) (local time.Time, ok bool) {
 	return local, local.After(after)
 }
 
-// frequent reports whether the schedule comes within every shift: before, in and after the span of
-// local time that the period begins to repeat. It asks for the span as a whole, so that all its
-// times of day come twice or none.
+// frequent reports whether the schedule comes within every shift: before and after the span of
+// local time that the period begins to repeat, as it does in it. It does not ask from where it
+// stands, so that all times of day of the span come twice or none.
 func (z zoned) frequent(p period) bool {
 	span := p.clock(p.start)
 	shift := p.shown.Sub(span)
-	for _, from := range []time.Time{span.Add(-shift), span, span.Add(shift)} {
+	for _, from := range []time.Time{span.Add(-shift), p.shown} {
 		local, ok := z.ask(from.Add(-1))
 		if !ok || local.IsZero() || !local.Before(from.Add(shift)) {
 			return false

@@ -24,7 +24,7 @@ func TestInZoneAsksTheScheduleAFewTimes(t *testing.T) {
 				*asked = 0
 				at := from.Add(late)
 				schedule.Next(at)
-				if *asked > 6 {
+				if *asked > 5 {
 					t.Fatalf("%s %s: asked %d times for what comes after %v", name, where, *asked, at)
 				}
 			}
