@@ -87,14 +87,18 @@ func (s *Scheduler) runner(
 	if schedule == nil {
 		return nil, fmt.Errorf("%w: it is nil", ErrSchedule)
 	}
-	// Also of a schedule that ends, the last slot is to be run.
-	if from := time.Now().UTC().Add(-policy.Grace); !schedule.Next(from).After(from) {
-		return nil, fmt.Errorf("%w: it has no instant after %s", ErrSchedule, from.Format(time.RFC3339))
-	}
 	if err := leader.CheckJob(job); err != nil {
 		return nil, err
 	}
-	return &runner{Scheduler: s, planner: planner{schedule, policy}, job: job, work: work}, nil
+	r := &runner{Scheduler: s, planner: planner{schedule, policy}, job: job, work: work}
+	// Also of a schedule that ends, the last slot is to be run.
+	from := ceil(time.Now().Add(-policy.Grace))
+	if next, err := r.next(from); err != nil {
+		return nil, err
+	} else if next.IsZero() {
+		return nil, fmt.Errorf("%w: it has no instant after %s", ErrSchedule, from.Format(time.RFC3339))
+	}
+	return r, nil
 }
 
 // anchor asks once where the job stands, before this instance makes itself its leader.
