@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pgleader/pgleader/db"
 	"github.com/pgleader/pgleader/internal/pgtest"
 	"github.com/pgleader/pgleader/leader"
 )
@@ -67,6 +68,30 @@ func TestOperatorTakesLeaseAwayWithoutOverlap(t *testing.T) {
 		}
 		if next.Token() != term.Token()+2 {
 			t.Errorf("token %d after %d and the operator's own", next.Token(), term.Token())
+		}
+	})
+}
+
+// The network delivers a dismissal again, when a successor leads.
+func TestLateDismissalLeavesSuccessorAlone(t *testing.T) {
+	t.Parallel()
+	forEachDriver(t, func(t *testing.T, driver, url string) {
+		pool, admin := openPair(t, driver, url)
+		term := acquire(t, newElector(t, pool, slow), job)
+		dismissal := db.DismissLeaseParams{JobName: job, DismissedBy: "operator", Token: term.Token()}
+		if n, err := db.New(pool).DismissLease(t.Context(), dismissal); n != 1 || err != nil {
+			t.Fatalf("DismissLease = %d, %v", n, err)
+		}
+		for _, successor := range []string{"nobody yet", "the next leader"} {
+			before := row(t, admin)
+			if n, err := db.New(pool).DismissLease(t.Context(), dismissal); n != 0 || err != nil {
+				t.Errorf("%s: a late DismissLease = %d, %v", successor, n, err)
+			}
+			if after := row(t, admin); after != before {
+				t.Errorf("%s: the row was %s and is %s", successor, before, after)
+			}
+			expire(t, admin, job)
+			acquire(t, newElector(t, pool, slow), job)
 		}
 	})
 }

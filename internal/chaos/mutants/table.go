@@ -7,6 +7,7 @@ const (
 )
 
 func unit(run string) finder     { return finder{pkg: "./leader", run: run} }
+func slots(run string) finder    { return finder{pkg: "./schedule", run: run} }
 func contract(run string) finder { return finder{pkg: "./internal/contract", run: run} }
 func chaos(histories int) finder { return finder{histories: histories} }
 
@@ -14,12 +15,12 @@ func chaos(histories int) finder { return finder{histories: histories} }
 var mutants = []mutant{
 	{
 		"renewal trusted from its reply", "2: a context ends before a successor can start",
-		[]edit{{"leader/renew.go", "", "trust, leaseEnd := sent.add(", "trust, leaseEnd := e.now().add("}},
+		[]edit{{"leader/renewal.go", "", "found, r.trust(sent))", "found, r.trust(r.now()))"}},
 		unit("TestTrustIsCountedFromSendingTheRenewal"),
 	},
 	{
 		"claim trusted from its reply", "2",
-		[]edit{{"leader/claim.go", "", "row.Token, answer.sent)", "row.Token, e.now())"}},
+		[]edit{{"leader/claim.go", "", "answer.token, answer.sent)", "answer.token, e.now())"}},
 		unit("TestTrustIsCountedFromSendingTheClaim"),
 	},
 	{
@@ -39,28 +40,39 @@ var mutants = []mutant{
 	},
 	{
 		"no deadline for a renewal", "2",
-		[]edit{{"leader/renew.go", "", "min(e.callLimit, trusted.Sub(sent.mono)))", "1000*e.callLimit+0*trusted.Sub(sent.mono))"}},
+		[]edit{{
+			"leader/renewal.go", "", "min(r.callLimit, last.Sub(sent.mono)))",
+			"1000*r.callLimit+0*last.Sub(sent.mono))",
+		}},
 		unit("TestHangingRenewalIsTriedAgainOnAnotherConnection"),
 	},
 	{
 		"watchdog waits for the query", "2",
 		[]edit{
-			{"leader/trust.go", "", "import \"time\"", "import (\n\t\"sync\"\n\t\"time\"\n)\n\nvar querying sync.Mutex"},
-			{"leader/trust.go", "distrust() {", "now := e.now()", "querying.Lock()\n\tdefer querying.Unlock()\n\tnow := e.now()"},
-			{"leader/renew.go", "", "\toutcomes, err := call(", "\tquerying.Lock()\n\toutcomes, err := call("},
-			{"leader/renew.go", "outcomes, err := call(", "\tif err != nil {\n", "\tquerying.Unlock()\n\tif err != nil {\n"},
-			{"leader/call.go", "answers <- a\n\t}()", "case <-ctx.Done():", "case <-make(chan struct{}):"},
+			{"leader/watchdog.go", "", "// A watchdog keeps", "var querying sync.Mutex\n\n// A watchdog keeps"},
+			{
+				"leader/watchdog.go", "distrust() {", "now := w.now()",
+				"querying.Lock()\n\tdefer querying.Unlock()\n\tnow := w.now()",
+			},
+			{"leader/renewal.go", "", "\tfound, err := pgcall.Call(", "\tquerying.Lock()\n\tfound, err := pgcall.Call("},
+			{
+				"leader/renewal.go", "found, err := pgcall.Call(", "\tif err != nil {\n",
+				"\tquerying.Unlock()\n\tif err != nil {\n",
+			},
+			{"internal/pgcall/call.go", "answers <- a\n\t}()", "case <-ctx.Done():", "case <-make(chan struct{}):"},
 		},
 		unit("TestTermEndsInTimeWhateverTheDriverDoes"),
 	},
 	{
 		"driver trusted with deadlines", "2, 8: a leader again",
-		[]edit{{"leader/call.go", "answers <- a\n\t}()", "case <-ctx.Done():", "case <-make(chan struct{}):"}},
+		[]edit{{
+			"internal/pgcall/call.go", "answers <- a\n\t}()", "case <-ctx.Done():", "case <-make(chan struct{}):",
+		}},
 		unit("TestHangingRenewalIsTriedAgainOnAnotherConnection"),
 	},
 	{
 		"a lease freed as soon as the clock is set back", "2",
-		[]edit{{"leader/standstill.go", "", "return l.Live() && asked.Sub(s.since) > l.granted(ttl)", "return true"}},
+		[]edit{{"leader/standstill.go", "", "return l.Live() && asked.Sub(seen.since) > l.granted(s.ttl)", "return true"}},
 		unit("TestLeaseIsNotFreedWhileItsHolderMayBelieveInIt"),
 	},
 	{
@@ -70,7 +82,7 @@ var mutants = []mutant{
 	},
 	{
 		"a term without a row is kept", "2, 5",
-		[]edit{{"leader/renew.go", "case over:", "lost = append(lost, t)", "t.trust, t.leaseEnd = trust, leaseEnd"}},
+		[]edit{{"leader/renewal.go", "case rowGone:", "lost = append(lost, t)", "renewed = append(renewed, t)"}},
 		unit("TestRenewalWithoutRowEndsOnlyItsTerm|TestRenewalOfASingleTermWithoutRowEndsIt"),
 	},
 	{
@@ -174,7 +186,7 @@ WHERE l.holder = excluded.holder AND l.token = excluded.token AND l.expires_at >
 	{
 		"dismissal frees the job at once", "2",
 		[]edit{{
-			leaseSQL, "const dismissLease ", "token  = o.token + 1", "token  = o.token + 1, expires_at = clock_timestamp()",
+			leaseSQL, "const dismissLease ", "token  = token + 1", "token  = token + 1, expires_at = clock_timestamp()",
 		}},
 		chaos(24),
 	},
@@ -207,15 +219,55 @@ WHERE l.holder = excluded.holder AND l.token = excluded.token AND l.expires_at >
 	},
 	{
 		"done slots are begun again", "10",
-		[]edit{{slotSQL, "const claimSlot ", "(s.state = 'abandoned'", "(s.state = 'abandoned' OR s.state = 'done'"}},
+		[]edit{{slotSQL, "const claimSlot ", "((s.state = 'abandoned'", "(s.state = 'done' OR (s.state = 'abandoned'"}},
 		contract("TestSlotIsBegunAndFinishedByTheRules"),
 	},
 	{
+		"a late end decides the next attempt", "10",
+		[]edit{{slotSQL, "const finishSlot ", "AND attempt = $7", "AND $7::integer > 0"}},
+		slots("TestLateDuplicateOfAnyStatementDecidesNothing"),
+	},
+	{
+		"a late claim begins the next attempt", "10",
+		[]edit{
+			{slotSQL, "const claimSlot ", "s.attempt = excluded.attempt - 1", "s.attempt >= excluded.attempt - 1"},
+			{slotSQL, "const claimSlot ", "attempt     = excluded.attempt,", "attempt     = s.attempt + 1,"},
+		},
+		contract("TestSlotIsBegunAndFinishedByTheRules"),
+	},
+	{
+		"a late request asks for another run", "10",
+		[]edit{{slotSQL, "const requestSlot ", "AND attempt = $4", "AND $4::integer >= 0"}},
+		slots("TestLateDuplicateOfAnyStatementDecidesNothing"),
+	},
+	{
+		"a late dismissal hits the successor", "2",
+		[]edit{{leaseSQL, "const dismissLease ", "AND token = $3", "AND $3::bigint > 0"}},
+		contract("TestLateDismissalLeavesSuccessorAlone"),
+	},
+	{
+		"a claim is kept after a shutdown", "10",
+		[]edit{{"schedule/claim.go", "", "if err == nil && n == 0 {", "return\n\tif err == nil && n == 0 {"}},
+		slots("TestClaimWhoseWorkNeverBeganIsGivenBack"),
+	},
+	{
+		"a term begins again what was cut off under it", "10",
+		[]edit{{slotSQL, "const claimSlot ", "(s.state = 'abandoned' AND s.token < excluded.token)", "(s.state = 'abandoned')"}},
+		contract("TestSlotIsBegunAndFinishedByTheRules"),
+	},
+	{
+		"a slot of three days ago is taken up again", "10",
+		[]edit{{"schedule/plan.go", "", "if overtaken {", "if overtaken && false {"}},
+		slots("TestOnlyTheLatestSlotIsTakenUpAgain"),
+	},
+	{
+		"an error of work is swallowed with its answer", "10",
+		[]edit{{"schedule/run.go", "func (r *runner) settle", "if r.unsettled == nil {", "if r.unsettled == nil || true {"}},
+		slots("TestErrorOfWorkReachesTheCallerThoughItsAnswerWasLost"),
+	},
+	{
 		"work decides the slot of a lost term", "10",
-		[]edit{{
-			"leader/slot.go", "workSlot(ctx", "if lost := s.term.check(); lost != nil {",
-			"if lost := s.term.check(); lost != nil && false {",
-		}},
-		unit("TestSlotWhoseTermIsLostIsNeverDecidedByItsWork"),
+		[]edit{{"schedule/attempt.go", "func (s *Scheduler) conclude", "lost := slot.lost()", "var lost error"}},
+		slots("TestSlotWhoseTermIsLostIsNeverDecidedByItsWork"),
 	},
 }
