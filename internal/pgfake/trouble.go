@@ -1,7 +1,6 @@
 package pgfake
 
 import (
-	"context"
 	"errors"
 	"time"
 )
@@ -27,24 +26,6 @@ func Only(kind Kind, tr Trouble) func(Statement) Trouble {
 			return tr
 		}
 		return Trouble{}
-	}
-}
-
-// wait lets d pass, or returns an error when ctx ends before, unless the driver is deaf to that.
-func (tr Trouble) wait(ctx context.Context, d time.Duration) error {
-	if tr.Deaf {
-		ctx = context.WithoutCancel(ctx)
-	}
-	if d == 0 {
-		return ctx.Err()
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
 	}
 }
 
