@@ -25,6 +25,9 @@ type Path struct {
 
 	era  int // counts what Disconnect has ended
 	open map[*transaction]struct{}
+
+	underway int           // statements that are to be delivered again
+	arrived  chan struct{} // closed and replaced when there are none any more
 }
 
 var _ db.Querier = (*Path)(nil)
@@ -32,10 +35,11 @@ var _ db.Querier = (*Path)(nil)
 // NewPath returns a process's way to the table, on which nothing bad happens.
 func NewPath(table *Table) *Path {
 	return &Path{
-		table: table,
-		count: make(map[Kind]int),
-		freed: make(chan struct{}),
-		open:  make(map[*transaction]struct{}),
+		table:   table,
+		count:   make(map[Kind]int),
+		freed:   make(chan struct{}),
+		open:    make(map[*transaction]struct{}),
+		arrived: make(chan struct{}),
 	}
 }
 

@@ -39,7 +39,13 @@ func send[T any](
 	if tr.Fails != nil {
 		return none, tr.Fails
 	}
-	value, err := carryOut(ctx, p.table, func() (T, error) { return f(p.table) })
+	deliver := func(ctx context.Context) (T, error) {
+		return carryOut(ctx, p.table, func() (T, error) { return f(p.table) })
+	}
+	value, err := deliver(ctx)
+	if tr.Again > 0 {
+		p.later(tr.Again, func() { _, _ = deliver(context.WithoutCancel(ctx)) })
+	}
 	if tr.Swallows {
 		<-freed
 		return none, ErrReset
@@ -68,5 +74,36 @@ func (tr Trouble) wait(ctx context.Context, d time.Duration) error {
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
+	}
+}
+
+// later has a statement delivered again, d from now.
+func (p *Path) later(d time.Duration, deliver func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.underway++
+	go func() {
+		time.Sleep(d)
+		deliver()
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.underway--
+		if p.underway == 0 {
+			close(p.arrived)
+			p.arrived = make(chan struct{})
+		}
+	}()
+}
+
+// Wait waits until every statement has been delivered that is to be delivered again.
+func (p *Path) Wait() {
+	for {
+		p.mu.Lock()
+		underway, arrived := p.underway, p.arrived
+		p.mu.Unlock()
+		if underway == 0 {
+			return
+		}
+		<-arrived
 	}
 }

@@ -4,7 +4,7 @@
 // A Table holds the rows and follows the rules of queries/lease.sql and queries/slot.sql, by the
 // bubble's clock. Each process of a test reaches it by a Path of its own: as a db.Querier, or by
 // the pool that Path.OpenDB returns. On a path the test decides what happens to each statement: it
-// comes late, fails, or loses its answer.
+// comes late, fails, loses its answer, or arrives a second time.
 //
 // Tests compare the table with the one in Postgres: they ask both the same at random, and see what
 // waits for an open transaction. These limits are known:

@@ -98,15 +98,18 @@ func (tx *transaction) write(ctx context.Context, f func()) error {
 func inside[T any](
 	ctx context.Context, tx *transaction, kind Kind, jobs []string, f func(*Table) (T, error),
 ) (T, error) {
+	done := false // no connection delivers a statement twice
 	value, err := send(ctx, tx.path, kind, jobs, func(tb *Table) (T, error) {
 		var none T
-		if tx.over {
+		if tx.over || done {
 			return none, ErrReset
 		}
 		if tx.failed {
 			return none, ServerError("25P02") // in_failed_sql_transaction
 		}
-		return f(tb)
+		value, err := f(tb)
+		done = !errors.Is(err, errLocked)
+		return value, err
 	})
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		tx.path.table.mu.Lock()

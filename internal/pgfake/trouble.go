@@ -14,6 +14,11 @@ type Trouble struct {
 	Loses    error         // the driver says this, after the server has done it
 	Hangs    bool          // the driver keeps the call until Unhang; the server never sees it
 	Swallows bool          // the driver keeps the call until Unhang, but the server has done it
+
+	// Again is how much later the server does it a second time, whatever has become of the caller:
+	// the first try, of which the network lets go after the second one has succeeded. Nobody hears
+	// the answer. It does not concern the statements of a transaction.
+	Again time.Duration
 }
 
 // Always is a trouble for every statement.
