@@ -30,6 +30,7 @@ func TestEverySlotIsDecidedOnceWhateverBefallsTheProcesses(t *testing.T) {
 // A worker is a process of the story, which may die and be started again.
 type worker struct {
 	*process
+	pool  *sql.DB
 	dead  atomic.Bool
 	ahead atomic.Int64 // of the wall clock to the monotonic one
 	stop  context.CancelFunc
@@ -58,12 +59,16 @@ func play(t *testing.T, story slotStory) error {
 		w.path.Unhang()
 		<-w.gone
 	}
+	for _, w := range rec.hired {
+		w.pool.Close()
+	}
 	return rec.judge()
 }
 
 func hire(t *testing.T, tb *pgfake.Table, story slotStory, rec *record) *worker {
 	ctx, stop := context.WithCancel(context.Background())
 	w := &worker{process: newProcess(t, tb, Config{TTL: 2 * time.Second}), stop: stop, gone: make(chan struct{})}
+	w.pool = w.path.OpenDB()
 	rec.hired = append(rec.hired, w)
 	w.wall = func() time.Time { return time.Now().Add(time.Duration(w.ahead.Load())).Round(0) }
 	w.onEvent = rec.hear
@@ -96,6 +101,7 @@ func (w *worker) work(ctx context.Context, s *Slot, rec *record) error {
 
 func (w *worker) do(ctx context.Context, s *Slot, rec *record, r *run, todo slotWork) error {
 	if todo.deaf {
+		ctx = context.WithoutCancel(ctx)
 		time.Sleep(todo.takes)
 	} else if err := sleep(ctx, todo.takes); err != nil {
 		return err
@@ -104,30 +110,32 @@ func (w *worker) do(ctx context.Context, s *Slot, rec *record, r *run, todo slot
 	case fails:
 		return errors.New("it went wrong")
 	case completes:
-		return w.complete(s, rec, r)
+		return w.complete(ctx, s, rec, r)
 	case rollsBack:
 		s.completing.Store(true)
 	}
 	return nil
 }
 
-// complete is what Complete and a commit do, to the table in memory: the effect and the state
-// change together, under the guard.
-func (w *worker) complete(s *Slot, rec *record, r *run) error {
-	s.completing.Store(true)
-	err := rec.table.Complete(s.term.job, s.at, s.term.token, func() error {
-		if w.dead.Load() || s.term.check() != nil {
-			return ErrLost
-		}
+// complete does what a user's transaction does: the effect and the state change together.
+func (w *worker) complete(ctx context.Context, s *Slot, rec *record, r *run) error {
+	tx, err := w.pool.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback()
+	if err := s.Complete(ctx, tx); err != nil {
+		return err
+	}
+	effect := func() {
 		rec.mu.Lock()
 		defer rec.mu.Unlock()
 		r.effect = true
-		return nil
-	})
-	if errors.Is(err, sql.ErrNoRows) {
-		return ErrLost
 	}
-	return err
+	if _, err := tx.ExecContext(ctx, pgfake.Write, effect); err != nil {
+		return err
+	}
+	return tx.Commit()
 }
 
 // every comes at each multiple of d.

@@ -93,6 +93,7 @@ func befall(
 	case "crash": // nothing of it reaches the server any more, and another is started later
 		w.dead.Store(true)
 		w.path.Suffer(pgfake.Always(pgfake.Trouble{Hangs: true}))
+		w.path.Disconnect()
 		w.stop()
 		time.Sleep(s.lasts)
 		t.Cleanup(func() { w.path.Unhang() })

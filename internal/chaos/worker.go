@@ -24,6 +24,7 @@ import (
 	_ "github.com/lib/pq"              // driver "postgres"
 
 	"github.com/pgleader/pgleader/internal/chaos/check"
+	"github.com/pgleader/pgleader/internal/wallclock"
 	"github.com/pgleader/pgleader/leader"
 	"github.com/pgleader/pgleader/schedule"
 )
@@ -86,7 +87,10 @@ func (w *worker) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	injectClock(w.elector, func() time.Time { return time.Now().Round(0).Add(time.Duration(w.wall.Load())) })
+	wall := func() time.Time { return time.Now().Round(0).Add(time.Duration(w.wall.Load())) }
+	if err := wallclock.Set(w.elector, wall); err != nil {
+		return err
+	}
 	go w.listen(os.Stdin)
 	go w.feelPulse()
 

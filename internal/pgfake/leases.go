@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
-	"errors"
 	"maps"
 	"math"
 	"slices"
@@ -17,7 +16,7 @@ import (
 func (p *Path) AcquireLease(
 	ctx context.Context, arg db.AcquireLeaseParams,
 ) (db.AcquireLeaseRow, error) {
-	return sendLocked(ctx, p, KindAcquire, arg.JobName, func(tb *Table) (db.AcquireLeaseRow, error) {
+	return ask(ctx, p, KindAcquire, arg.JobName, func(tb *Table) (db.AcquireLeaseRow, error) {
 		row, now := tb.leases[arg.JobName], tb.now()
 		acquired := false
 		switch {
@@ -26,7 +25,7 @@ func (p *Path) AcquireLease(
 			row = &db.LeaderLease{JobName: arg.JobName, Token: arg.KnownToken + 1, AcquiredAt: now}
 			tb.leases[arg.JobName] = row
 			acquired = true
-		case tb.locks[arg.JobName] != nil: // SKIP LOCKED
+		case tb.locks.keepsTakeover(arg.JobName): // SKIP LOCKED
 		case row.ExpiresAt.After(now) && row.Holder == arg.Holder && row.Token > arg.KnownToken:
 			acquired = true
 		case !row.ExpiresAt.After(now) || row.Holder == arg.Holder:
@@ -50,10 +49,13 @@ func duration(seconds float64) time.Duration { return time.Duration(math.Round(s
 
 // DismissLease takes the job's live lease away from its holder.
 func (p *Path) DismissLease(ctx context.Context, arg db.DismissLeaseParams) (int64, error) {
-	return sendLocked(ctx, p, KindDismiss, arg.JobName, func(tb *Table) (int64, error) {
+	return ask(ctx, p, KindDismiss, arg.JobName, func(tb *Table) (int64, error) {
 		row := tb.leases[arg.JobName]
 		if row == nil || row.Token != arg.Token || !row.ExpiresAt.After(tb.now()) {
 			return 0, nil
+		}
+		if tb.locks.keepsTakeover(arg.JobName) {
+			return 0, errLocked
 		}
 		row.Holder, row.Token = arg.DismissedBy, row.Token+1
 		return 1, nil
@@ -62,9 +64,9 @@ func (p *Path) DismissLease(ctx context.Context, arg db.DismissLeaseParams) (int
 
 // FreeLease ends a lease that only a wrong clock keeps alive.
 func (p *Path) FreeLease(ctx context.Context, arg db.FreeLeaseParams) (int64, error) {
-	return sendLocked(ctx, p, KindFree, arg.JobName, func(tb *Table) (int64, error) {
+	return ask(ctx, p, KindFree, arg.JobName, func(tb *Table) (int64, error) {
 		row, now := tb.leases[arg.JobName], tb.now()
-		if row == nil || tb.locks[arg.JobName] != nil || row.Token != arg.Token ||
+		if row == nil || tb.locks.keepsUpdate(arg.JobName) || row.Token != arg.Token ||
 			!row.RenewedAt.Equal(arg.RenewedAt) || !row.ExpiresAt.After(now) {
 			return 0, nil
 		}
@@ -79,15 +81,15 @@ func (p *Path) LookLeases(ctx context.Context, jobNames string) ([]db.LookLeases
 	if err := json.Unmarshal([]byte(jobNames), &jobs); err != nil {
 		return nil, err
 	}
-	return send(ctx, p, KindLook, jobs, func() ([]db.LookLeasesRow, error) {
-		return p.table.read(jobs), nil
+	return send(ctx, p, KindLook, jobs, func(tb *Table) ([]db.LookLeasesRow, error) {
+		return tb.read(jobs), nil
 	})
 }
 
 // LookLease reads one job's lease.
 func (p *Path) LookLease(ctx context.Context, jobName string) (db.LookLeaseRow, error) {
-	return send(ctx, p, KindLook, []string{jobName}, func() (db.LookLeaseRow, error) {
-		for _, row := range p.table.read([]string{jobName}) {
+	return ask(ctx, p, KindLook, jobName, func(tb *Table) (db.LookLeaseRow, error) {
+		for _, row := range tb.read([]string{jobName}) {
 			return db.LookLeaseRow(row), nil
 		}
 		return db.LookLeaseRow{}, sql.ErrNoRows
@@ -96,22 +98,17 @@ func (p *Path) LookLease(ctx context.Context, jobName string) (db.LookLeaseRow, 
 
 // ListLeases reads every lease, by job name.
 func (p *Path) ListLeases(ctx context.Context) ([]db.ListLeasesRow, error) {
-	return send(ctx, p, KindList, nil, func() ([]db.ListLeasesRow, error) {
-		p.table.mu.Lock()
-		jobs := slices.Sorted(maps.Keys(p.table.leases))
-		p.table.mu.Unlock()
+	return send(ctx, p, KindList, nil, func(tb *Table) ([]db.ListLeasesRow, error) {
 		var rows []db.ListLeasesRow
-		for _, row := range p.table.read(jobs) {
+		for _, row := range tb.read(slices.Sorted(maps.Keys(tb.leases))) {
 			rows = append(rows, db.ListLeasesRow(row))
 		}
 		return rows, nil
 	})
 }
 
-// read returns the rows of those jobs that have one.
+// read returns the rows of those jobs that have one. The caller holds tb.mu.
 func (tb *Table) read(jobs []string) []db.LookLeasesRow {
-	tb.mu.Lock()
-	defer tb.mu.Unlock()
 	var rows []db.LookLeasesRow
 	for _, job := range jobs {
 		if row := tb.leases[job]; row != nil {
@@ -128,19 +125,19 @@ func (tb *Table) answer(row *db.LeaderLease) db.LookLeasesRow {
 
 // RenewLease extends the live lease of exactly this job, holder and token.
 func (p *Path) RenewLease(ctx context.Context, arg db.RenewLeaseParams) (int64, error) {
-	return send(ctx, p, KindRenewOne, []string{arg.JobName}, func() (int64, error) {
+	return ask(ctx, p, KindRenewOne, arg.JobName, func(tb *Table) (int64, error) {
 		renew := func(row *db.LeaderLease, now time.Time) {
 			row.RenewedAt, row.ExpiresAt = now, now.Add(duration(arg.TTLSeconds))
 		}
-		return p.table.update(ctx, arg.JobName, arg.Holder, arg.Token, renew)
+		return tb.update(arg.JobName, arg.Holder, arg.Token, renew)
 	})
 }
 
 // ReleaseLease ends the live lease of exactly this job, holder and token.
 func (p *Path) ReleaseLease(ctx context.Context, arg db.ReleaseLeaseParams) (int64, error) {
-	return send(ctx, p, KindRelease, []string{arg.JobName}, func() (int64, error) {
+	return ask(ctx, p, KindRelease, arg.JobName, func(tb *Table) (int64, error) {
 		end := func(row *db.LeaderLease, now time.Time) { row.ExpiresAt = now }
-		return p.table.update(ctx, arg.JobName, arg.Holder, arg.Token, end)
+		return tb.update(arg.JobName, arg.Holder, arg.Token, end)
 	})
 }
 
@@ -159,17 +156,14 @@ func (p *Path) RenewLeases(
 	for _, term := range terms {
 		jobs = append(jobs, term.Job)
 	}
-	return send(ctx, p, KindRenewMany, jobs, func() ([]db.RenewLeasesRow, error) {
-		tb := p.table
-		tb.mu.Lock()
-		defer tb.mu.Unlock()
+	return send(ctx, p, KindRenewMany, jobs, func(tb *Table) ([]db.RenewLeasesRow, error) {
 		now := tb.now()
 		var rows []db.RenewLeasesRow
 		for _, term := range terms {
 			if !tb.holds(term.Job, arg.Holder, term.Token) {
 				continue
 			}
-			skipped := tb.locks[term.Job] != nil
+			skipped := tb.locks.keepsUpdate(term.Job)
 			if row := tb.leases[term.Job]; !skipped {
 				row.RenewedAt, row.ExpiresAt = now, now.Add(duration(arg.TTLSeconds))
 			}
@@ -181,15 +175,35 @@ func (p *Path) RenewLeases(
 	})
 }
 
-// GuardLease is called on a user's transaction, never on a path.
-func (*Path) GuardLease(context.Context, db.GuardLeaseParams) (int64, error) {
-	return 0, errors.New("pgfake: GuardLease outside of a transaction")
+// GuardLease says whether the term still has the lease. The lock that it takes ends with it, unless
+// it is called in a transaction.
+func (p *Path) GuardLease(ctx context.Context, arg db.GuardLeaseParams) (int64, error) {
+	return ask(ctx, p, KindGuard, arg.JobName, func(tb *Table) (int64, error) {
+		return tb.guarded(arg)
+	})
+}
+
+// guarded is the token of GuardLease. The caller holds tb.mu.
+func (tb *Table) guarded(arg db.GuardLeaseParams) (int64, error) {
+	row := tb.leases[arg.JobName]
+	if row == nil || row.Holder != arg.Holder || row.Token != arg.Token {
+		return 0, sql.ErrNoRows
+	}
+	return row.Token, nil
 }
 
 // LeaseToken returns the token of the job's current or last term.
-func (p *Path) LeaseToken(_ context.Context, jobName string) (int64, error) {
-	if row := p.table.Row(jobName); row.Token > 0 {
-		return row.Token, nil
+func (p *Path) LeaseToken(ctx context.Context, jobName string) (int64, error) {
+	return ask(ctx, p, KindToken, jobName, func(tb *Table) (int64, error) {
+		return tb.token(jobName)
+	})
+}
+
+// token is the token of LeaseToken. The caller holds tb.mu.
+func (tb *Table) token(job string) (int64, error) {
+	row := tb.leases[job]
+	if row == nil {
+		return 0, sql.ErrNoRows
 	}
-	return 0, sql.ErrNoRows
+	return row.Token, nil
 }

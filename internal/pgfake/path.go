@@ -2,6 +2,7 @@ package pgfake
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -19,51 +20,88 @@ type Path struct {
 	dials   time.Duration // how long the next connection takes to open
 	sent    []Statement
 	count   map[Kind]int  // of sent
-	lent    int           // connections that were not given back
+	kept    int           // connections and calls, see Kept
 	freed   chan struct{} // closed when the calls that hang return
+
+	era  int // counts what Disconnect has ended
+	open map[*transaction]struct{}
+
+	underway int           // statements that are to be delivered again
+	arrived  chan struct{} // closed and replaced when there are none any more
 }
 
 var _ db.Querier = (*Path)(nil)
 
 // NewPath returns a process's way to the table, on which nothing bad happens.
 func NewPath(table *Table) *Path {
-	return &Path{table: table, count: make(map[Kind]int), freed: make(chan struct{})}
+	return &Path{
+		table:   table,
+		count:   make(map[Kind]int),
+		freed:   make(chan struct{}),
+		open:    make(map[*transaction]struct{}),
+		arrived: make(chan struct{}),
+	}
 }
 
 // Connect lends the queries on one connection, which the caller gives back with the error of its
 // last call.
 func (p *Path) Connect(ctx context.Context) (db.Querier, func(error), error) {
+	if err := p.dial(ctx); err != nil {
+		return nil, nil, err
+	}
+	p.keep(1)
+	return p, func(error) { p.keep(-1) }, nil
+}
+
+// dial opens a connection.
+func (p *Path) dial(ctx context.Context) error {
 	p.mu.Lock()
 	starved, dials := p.starved, p.dials
 	p.mu.Unlock()
 	if starved {
 		<-ctx.Done()
-		return nil, nil, ctx.Err()
+		return ctx.Err()
 	}
 	if dials > 0 {
 		select {
 		case <-time.After(dials):
 		case <-ctx.Done():
-			return nil, nil, ctx.Err()
+			return ctx.Err()
 		}
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.dials = 0
-	p.lent++
-	return p, func(error) {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		p.lent--
-	}, nil
+	return nil
 }
 
-// Starve makes Connect wait for its context's end from now on, as a pool does from which no
-// connection comes free.
+// keep counts a connection that is lent, or one of OpenDB's that is used, and its return.
+func (p *Path) keep(n int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.kept += n
+}
+
+// Kept returns how many connections of Connect's were not given back, and how many calls on
+// connections of OpenDB's have not returned.
+func (p *Path) Kept() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.kept
+}
+
+// Starve lets no connection come free from now on: whoever asks for one waits for the end of its
+// context.
 func (p *Path) Starve() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.starved = true
+}
+
+func (p *Path) isStarved() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.starved
 }
 
 // DialSlowly makes connections take d to open, until one is open: that one is used again.
@@ -88,13 +126,6 @@ func (p *Path) Unhang() {
 	p.freed = make(chan struct{})
 }
 
-// Kept returns how many connections were lent and not given back.
-func (p *Path) Kept() int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.lent
-}
-
 // Asked returns the statements since a moment, of the given kinds or of all.
 func (p *Path) Asked(since time.Time, kinds ...Kind) []Statement {
 	p.mu.Lock()
@@ -108,53 +139,34 @@ func (p *Path) Asked(since time.Time, kinds ...Kind) []Statement {
 	return found
 }
 
-// send takes a statement through the path's troubles.
-func send[T any](
-	ctx context.Context, p *Path, kind Kind, jobs []string, carryOut func() (T, error),
-) (T, error) {
+// Disconnect has the server find that the process's connections are gone: it rolls their open
+// transactions back, and what the process does on them fails. Those of Connect's are not concerned.
+func (p *Path) Disconnect() {
 	p.mu.Lock()
-	p.count[kind]++
-	s := Statement{Kind: kind, Jobs: jobs, At: time.Now(), Nth: p.count[kind]}
-	p.sent = append(p.sent, s)
-	cause, freed := p.trouble, p.freed
+	p.era++
+	open := slices.Collect(maps.Keys(p.open))
 	p.mu.Unlock()
-
-	var none T
-	var tr Trouble
-	if cause != nil {
-		tr = cause(s)
+	for _, tx := range open {
+		tx.abort()
 	}
-	if tr.Hangs {
-		<-freed
-		return none, ErrReset
-	}
-	if err := tr.wait(ctx, tr.Late); err != nil {
-		return none, err
-	}
-	if tr.Fails != nil {
-		return none, tr.Fails
-	}
-	value, err := carryOut()
-	if tr.Swallows {
-		<-freed
-		return none, ErrReset
-	}
-	if err := tr.wait(ctx, tr.Slow); err != nil {
-		return none, err
-	}
-	if tr.Loses != nil {
-		return none, tr.Loses
-	}
-	return value, err
 }
 
-// sendLocked is send for a statement that is carried out under the table's mutex.
-func sendLocked[T any](
-	ctx context.Context, p *Path, kind Kind, job string, carryOut func(*Table) (T, error),
-) (T, error) {
-	return send(ctx, p, kind, []string{job}, func() (T, error) {
-		p.table.mu.Lock()
-		defer p.table.mu.Unlock()
-		return carryOut(p.table)
-	})
+func (p *Path) currentEra() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.era
+}
+
+// opened notes a transaction, for Disconnect.
+func (p *Path) opened(tx *transaction) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.open[tx] = struct{}{}
+}
+
+// closed forgets a transaction.
+func (p *Path) closed(tx *transaction) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.open, tx)
 }

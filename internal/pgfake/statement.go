@@ -26,6 +26,8 @@ const (
 	KindRelease   Kind = "release"    // ReleaseLease
 	KindDismiss   Kind = "dismiss"    // DismissLease
 	KindFree      Kind = "free"       // FreeLease
+	KindGuard     Kind = "guard"      // GuardLease
+	KindToken     Kind = "token"      // LeaseToken
 )
 
 // The kinds of statements about slots.
@@ -40,4 +42,12 @@ const (
 	KindMissSlots    Kind = "miss slots"     // MissSlots
 	KindPrune        Kind = "prune"          // PruneSlots
 	KindListSlots    Kind = "list slots"     // ListSlots
+)
+
+// The kinds of statements about transactions.
+const (
+	KindBegin    Kind = "begin"
+	KindWrite    Kind = "write" // the user's own: see Write
+	KindCommit   Kind = "commit"
+	KindRollback Kind = "rollback"
 )

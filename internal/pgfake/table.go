@@ -2,14 +2,26 @@
 // bubble.
 //
 // A Table holds the rows and follows the rules of queries/lease.sql and queries/slot.sql, by the
-// bubble's clock. Each process of a test reaches it by a Path of its own, which is a db.Querier. On
-// a path the test decides what happens to each statement: it comes late, fails, or loses its answer.
+// bubble's clock. Each process of a test reaches it by a Path of its own: as a db.Querier, or by
+// the pool that Path.OpenDB returns. On a path the test decides what happens to each statement: it
+// comes late, fails, loses its answer, or arrives a second time.
 //
-// The table is compared with the one in Postgres by a test that asks both the same at random.
+// Tests compare the table with the one in Postgres: they ask both the same at random, and see what
+// waits for an open transaction. These limits are known:
+//
+//   - A statement is carried out in one instant, at the end of whatever it waits for. It has locked
+//     nothing meanwhile, and it sees all that has changed. In Postgres it sees most rows as they
+//     were when it began.
+//   - In a transaction there are GuardLease, LeaseToken, FinishSlot, ReadSlot and Write, under READ
+//     COMMITTED. Two transactions that wait for each other wait for the end of a context.
+//   - Statements of a transaction are not left hanging beyond the context of its BeginTx, and must
+//     not hang while another goroutine ends it: database/sql waits for them on a mutex, which stops
+//     the bubble's clock.
+//   - Every error but the server's ends its connection, as pgx has it.
+//   - The clock shows nanoseconds. Slots are cut to microseconds.
 package pgfake
 
 import (
-	"context"
 	"sync"
 	"time"
 
@@ -22,8 +34,8 @@ type Table struct {
 	mu       sync.Mutex
 	leases   map[string]*db.LeaderLease
 	slots    map[slotKey]*db.LeaderSlot
-	locks    map[string]chan struct{} // lease rows that somebody has locked; closed when the lock goes
-	ahead    time.Duration            // of the database's clock to the monotonic one
+	locks    locks
+	ahead    time.Duration // of the database's clock to the monotonic one
 	takeover func(job, holder string)
 }
 
@@ -32,7 +44,7 @@ func NewTable() *Table {
 	return &Table{
 		leases: make(map[string]*db.LeaderLease),
 		slots:  make(map[slotKey]*db.LeaderSlot),
-		locks:  make(map[string]chan struct{}),
+		locks:  newLocks(),
 	}
 }
 
@@ -116,48 +128,8 @@ func (tb *Table) Live(job string) bool {
 	return row != nil && row.ExpiresAt.After(tb.now())
 }
 
-// Lock locks the job's lease row until unlock is called, as a transaction in psql does that has
-// updated the row.
-func (tb *Table) Lock(job string) (unlock func()) {
-	tb.mu.Lock()
-	defer tb.mu.Unlock()
-	gone := make(chan struct{})
-	tb.locks[job] = gone
-	return func() {
-		tb.mu.Lock()
-		defer tb.mu.Unlock()
-		delete(tb.locks, job)
-		close(gone)
-	}
-}
-
 // holds reports whether the term holds its lease. The caller holds tb.mu.
 func (tb *Table) holds(job, holder string, token int64) bool {
 	row := tb.leases[job]
 	return row != nil && row.Holder == holder && row.Token == token && row.ExpiresAt.After(tb.now())
-}
-
-// update changes the live lease of exactly this job, holder and token, when nobody has its row
-// locked any more.
-func (tb *Table) update(
-	ctx context.Context, job, holder string, token int64, change func(*db.LeaderLease, time.Time),
-) (int64, error) {
-	for {
-		tb.mu.Lock()
-		gone := tb.locks[job]
-		if gone == nil {
-			defer tb.mu.Unlock()
-			if !tb.holds(job, holder, token) {
-				return 0, nil
-			}
-			change(tb.leases[job], tb.now())
-			return 1, nil
-		}
-		tb.mu.Unlock()
-		select {
-		case <-gone:
-		case <-ctx.Done():
-			return 0, ctx.Err()
-		}
-	}
 }

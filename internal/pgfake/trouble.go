@@ -1,7 +1,6 @@
 package pgfake
 
 import (
-	"context"
 	"errors"
 	"time"
 )
@@ -15,6 +14,11 @@ type Trouble struct {
 	Loses    error         // the driver says this, after the server has done it
 	Hangs    bool          // the driver keeps the call until Unhang; the server never sees it
 	Swallows bool          // the driver keeps the call until Unhang, but the server has done it
+
+	// Again is how much later the server does it a second time, whatever has become of the caller:
+	// the first try, of which the network lets go after the second one has succeeded. Nobody hears
+	// the answer. It does not concern the statements of a transaction.
+	Again time.Duration
 }
 
 // Always is a trouble for every statement.
@@ -27,24 +31,6 @@ func Only(kind Kind, tr Trouble) func(Statement) Trouble {
 			return tr
 		}
 		return Trouble{}
-	}
-}
-
-// wait lets d pass, or returns an error when ctx ends before, unless the driver is deaf to that.
-func (tr Trouble) wait(ctx context.Context, d time.Duration) error {
-	if tr.Deaf {
-		ctx = context.WithoutCancel(ctx)
-	}
-	if d == 0 {
-		return ctx.Err()
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
 	}
 }
 

@@ -1,4 +1,4 @@
-package schedule
+package pgfake_test
 
 import (
 	"context"
@@ -24,28 +24,37 @@ func TestTableInMemoryAnswersLikePostgres(t *testing.T) {
 		var jobs atomic.Int64
 		rapid.Check(t, func(rt *rapid.T) {
 			tb := pgfake.NewTable()
+			path := pgfake.NewPath(tb)
 			c := comparison{
 				job:      fmt.Sprint("job ", jobs.Add(1)),
 				table:    tb,
-				memory:   pgfake.NewPath(tb),
+				memory:   path,
 				postgres: db.New(pool),
 				pool:     pool,
 				base:     time.Now().UTC().Truncate(time.Microsecond),
 			}
+			if rapid.Bool().Draw(rt, "over database/sql") {
+				memory := path.OpenDB()
+				defer memory.Close()
+				c.memory = db.New(memory)
+			}
 			rt.Repeat(map[string]func(*rapid.T){
-				"acquire": c.acquire,
-				"release": c.release,
-				"expire":  c.expire,
-				"claim":   c.claim,
-				"finish":  c.finish,
-				"abandon": c.abandon,
-				"miss":    c.miss,
-				"request": c.request,
-				"dismiss": c.dismiss,
-				"prune":   c.prune,
-				"read":    c.read,
-				"survey":  c.survey,
-				"":        c.rows,
+				"acquire":   c.acquire,
+				"release":   c.release,
+				"expire":    c.expire,
+				"claim":     c.claim,
+				"give back": c.giveBack,
+				"finish":    c.finish,
+				"abandon":   c.abandon,
+				"miss":      c.miss,
+				"request":   c.request,
+				"dismiss":   c.dismiss,
+				"prune":     c.prune,
+				"read":      c.read,
+				"survey":    c.survey,
+				"guard":     c.guard,
+				"token":     c.token,
+				"":          c.rows,
 			})
 		})
 	})
@@ -56,7 +65,7 @@ func TestTableInMemoryAnswersLikePostgres(t *testing.T) {
 type comparison struct {
 	job      string
 	table    *pgfake.Table
-	memory   *pgfake.Path
+	memory   db.Querier
 	postgres db.Querier
 	pool     *sql.DB
 	base     time.Time
@@ -80,12 +89,17 @@ func both[T any](t *rapid.T, c *comparison, what any, ask func(db.Querier) (T, e
 	}
 }
 
-// slot draws one of three instants that have come, or one that has not.
+// slot draws one of three instants that have come, or one that has not, with a part that Postgres
+// does not store.
 func (c *comparison) slot(t *rapid.T) time.Time {
-	return c.base.Add(time.Duration(rapid.IntRange(-2, 1).Draw(t, "hours"))*time.Hour - 30*time.Minute)
+	hours := time.Duration(rapid.IntRange(-2, 1).Draw(t, "hours"))
+	below := time.Duration(rapid.IntRange(0, 499).Draw(t, "nanoseconds")) // lib/pq has it rounded
+	return c.base.Add(hours*time.Hour - 30*time.Minute + below)
 }
 
-func drawHolder(t *rapid.T) string { return rapid.SampledFrom([]string{"a", "b"}).Draw(t, "holder") }
+func drawHolder(t *rapid.T) string {
+	return rapid.SampledFrom([]string{"a", "b"}).Draw(t, "holder")
+}
 
 // term draws the job's last term, or one that is like it.
 func (c *comparison) term(t *rapid.T) (holder string, token int64) {
@@ -125,30 +139,47 @@ func (c *comparison) claim(t *rapid.T) {
 	holder, token := c.term(t)
 	arg := db.ClaimSlotParams{
 		JobName: c.job, Holder: holder, Token: token, Slot: c.slot(t),
-		MaxAttempts: rapid.Int32Range(1, 4).Draw(t, "attempts"), RepeatFailed: rapid.Bool().Draw(t, "repeat failed"),
+		LastAttempt:  rapid.Int32Range(0, 2).Draw(t, "last attempt"),
+		MaxAttempts:  rapid.Int32Range(1, 4).Draw(t, "attempts"),
+		RepeatFailed: rapid.Bool().Draw(t, "repeat failed"),
 	}
-	both(t, c, arg, func(q db.Querier) (db.ClaimSlotRow, error) { return q.ClaimSlot(t.Context(), arg) })
+	both(t, c, arg, func(q db.Querier) (db.ClaimSlotRow, error) {
+		return q.ClaimSlot(t.Context(), arg)
+	})
 }
+
+var finalStates = []string{pgfake.StateDone, pgfake.StateFailed, pgfake.StateAbandoned}
 
 func (c *comparison) finish(t *rapid.T) {
 	holder, token := c.term(t)
 	arg := db.FinishSlotParams{
 		JobName: c.job, Holder: holder, Token: token, Slot: c.slot(t),
-		State: string(rapid.SampledFrom([]SlotState{SlotDone, SlotFailed, SlotAbandoned}).Draw(t, "state")),
-		Error: rapid.SampledFrom([]string{"", "it went wrong"}).Draw(t, "error"),
+		Attempt: rapid.Int32Range(0, 3).Draw(t, "attempt"),
+		State:   rapid.SampledFrom(finalStates).Draw(t, "state"),
+		Error:   rapid.SampledFrom([]string{"", "it went wrong"}).Draw(t, "error"),
 	}
-	both(t, c, arg, func(q db.Querier) (int32, error) { return q.FinishSlot(t.Context(), arg) })
+	both(t, c, arg, func(q db.Querier) (int64, error) { return q.FinishSlot(t.Context(), arg) })
+}
+
+func (c *comparison) giveBack(t *rapid.T) {
+	holder, token := c.term(t)
+	arg := db.GiveBackSlotParams{
+		JobName: c.job, Holder: holder, Token: token, Slot: c.slot(t),
+		Attempt: rapid.Int32Range(0, 3).Draw(t, "attempt"), Error: "not begun",
+	}
+	both(t, c, arg, func(q db.Querier) (int64, error) { return q.GiveBackSlot(t.Context(), arg) })
 }
 
 func (c *comparison) abandon(t *rapid.T) {
 	holder, token := c.term(t)
 	arg := db.AbandonSlotsParams{
 		JobName: c.job, Holder: holder, Token: token, Since: c.slot(t),
-		MaxAttempts: rapid.Int32Range(1, 4).Draw(t, "attempts"), RepeatFailed: rapid.Bool().Draw(t, "repeat failed"),
+		MaxAttempts:  rapid.Int32Range(1, 4).Draw(t, "attempts"),
+		RepeatFailed: rapid.Bool().Draw(t, "repeat failed"),
 	}
 	both(t, c, arg, func(q db.Querier) ([]string, error) {
 		slots, err := q.AbandonSlots(t.Context(), arg)
-		return instants(slots...), err
+		return restarts(slots), err
 	})
 }
 
@@ -162,21 +193,24 @@ func (c *comparison) miss(t *rapid.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	arg := db.MissSlotsParams{JobName: c.job, Holder: holder, Token: token, Slots: string(text), Error: "nobody came"}
+	arg := db.MissSlotsParams{
+		JobName: c.job, Holder: holder, Token: token, Slots: string(text), Error: "nobody came",
+	}
 	both(t, c, arg, func(q db.Querier) (int64, error) { return q.MissSlots(t.Context(), arg) })
 }
 
 func (c *comparison) request(t *rapid.T) {
-	arg := db.RequestSlotParams{JobName: c.job, Slot: c.slot(t), Error: "requested"}
+	arg := db.RequestSlotParams{
+		JobName: c.job, Slot: c.slot(t), Error: "requested",
+		Attempt: rapid.Int32Range(0, 3).Draw(t, "attempt"),
+	}
 	both(t, c, arg, func(q db.Querier) (int64, error) { return q.RequestSlot(t.Context(), arg) })
 }
 
 func (c *comparison) dismiss(t *rapid.T) {
-	arg := db.DismissLeaseParams{JobName: c.job, DismissedBy: "operator"}
-	both(t, c, arg, func(q db.Querier) (any, error) {
-		row, err := q.DismissLease(t.Context(), arg)
-		return []any{row.Holder, row.Token, row.TimeLeft > 0}, err
-	})
+	_, token := c.term(t)
+	arg := db.DismissLeaseParams{JobName: c.job, DismissedBy: "operator", Token: token}
+	both(t, c, arg, func(q db.Querier) (int64, error) { return q.DismissLease(t.Context(), arg) })
 }
 
 func (c *comparison) prune(t *rapid.T) {
@@ -199,8 +233,21 @@ func (c *comparison) read(t *rapid.T) {
 func (c *comparison) survey(t *rapid.T) {
 	both(t, c, c.job, func(q db.Querier) (any, error) {
 		row, err := q.SurveySlots(t.Context(), c.job)
-		return []any{instants(row.Newest), row.Requested, row.RenewedAt.Unix() == 0, row.RenewedAt.After(row.Now)}, err
+		renewed := row.RenewedAt
+		return []any{
+			instants(row.Newest), row.Requested, renewed.Unix() == 0, renewed.After(row.Now),
+		}, err
 	})
+}
+
+func (c *comparison) guard(t *rapid.T) {
+	holder, token := c.term(t)
+	arg := db.GuardLeaseParams{JobName: c.job, Holder: holder, Token: token}
+	both(t, c, arg, func(q db.Querier) (int64, error) { return q.GuardLease(t.Context(), arg) })
+}
+
+func (c *comparison) token(t *rapid.T) {
+	both(t, c, c.job, func(q db.Querier) (int64, error) { return q.LeaseToken(t.Context(), c.job) })
 }
 
 // rows compares all that the tables hold.
@@ -210,11 +257,19 @@ func (c *comparison) rows(t *rapid.T) {
 		rows, err := q.ListSlots(context.Background(), arg)
 		var lines []string
 		for _, row := range rows {
-			lines = append(lines, fmt.Sprintln(instants(row.Slot), row.State, row.Attempt, row.Token, row.Holder,
-				row.StartedAt.Valid, row.FinishedAt.Valid, row.Error))
+			lines = append(lines, fmt.Sprintln(instants(row.Slot), row.State, row.Attempt, row.Token,
+				row.Holder, row.StartedAt.Valid, row.FinishedAt.Valid, row.Error))
 		}
 		return lines, err
 	})
+}
+
+func restarts(slots []db.AbandonSlotsRow) []string {
+	var texts []string
+	for _, row := range slots {
+		texts = append(texts, fmt.Sprint(instants(row.Slot), row.Attempt))
+	}
+	return texts
 }
 
 func instants(times ...time.Time) []string {
