@@ -1,4 +1,4 @@
-package schedule
+package schedule_test
 
 import (
 	"context"
@@ -8,16 +8,15 @@ import (
 	"time"
 
 	"github.com/pgleader/pgleader/internal/pgfake"
+	"github.com/pgleader/pgleader/leader"
+	"github.com/pgleader/pgleader/schedule"
 )
 
-// hourly is a schedule that comes on each full hour; a bubble's time begins on one.
-var hourly = every(time.Hour)
-
 // turnUp is one call of RunDue, of a new process, with work that takes a while.
-func turnUp(t *testing.T, tb *pgfake.Table, policy Policy, lasts time.Duration) (Due, error) {
+func turnUp(t *testing.T, tb *pgfake.Table, policy schedule.Policy, lasts time.Duration) (schedule.Due, error) {
 	t.Helper()
-	p := start(t, tb, Config{})
-	return p.RunDue(t.Context(), "report", hourly, policy, func(ctx context.Context, _ *Slot) error { return sleep(ctx, lasts) })
+	p := start(t, tb, leader.Config{})
+	return p.RunDue(t.Context(), "report", hourly, policy, func(ctx context.Context, _ *schedule.Slot) error { return sleep(ctx, lasts) })
 }
 
 func TestFirstCallForAJobRunsTheSlotThatHasJustCome(t *testing.T) {
@@ -35,13 +34,13 @@ func TestFirstCallForAJobRunsTheSlotThatHasJustCome(t *testing.T) {
 				tb := pgfake.NewTable()
 				hour := time.Now().UTC().Add(time.Hour).Truncate(time.Hour)
 				time.Sleep(time.Until(hour.Add(tt.late)))
-				due, err := turnUp(t, tb, Policy{Grace: 10 * time.Minute}, time.Second)
+				due, err := turnUp(t, tb, schedule.Policy{Grace: 10 * time.Minute}, time.Second)
 				if err != nil || due.Ran != tt.ran || len(tb.Slots()) != tt.ran {
 					t.Fatalf("%+v, %v, on record %+v; want %d runs and no other record",
 						due, err, tb.Slots(), tt.ran)
 				}
 				if tt.ran == 1 && (!due.Slot.Equal(hour) || !due.Next.Equal(hour.Add(time.Hour)) ||
-					tb.Slots()[0].State != string(SlotDone)) {
+					tb.Slots()[0].State != string(schedule.StateDone)) {
 					t.Errorf("%+v, on record %+v", due, tb.Slots())
 				}
 			})
@@ -55,13 +54,13 @@ func TestLaterCallsFindTheSlotDoneAndRecordWhatWasMissed(t *testing.T) {
 		hour := time.Now().UTC().Add(time.Hour).Truncate(time.Hour)
 		time.Sleep(time.Until(hour.Add(time.Second)))
 		for i, want := range []int{1, 0, 0} {
-			due, err := turnUp(t, tb, Policy{}, time.Second)
+			due, err := turnUp(t, tb, schedule.Policy{}, time.Second)
 			if err != nil || due.Ran != want || !due.Slot.Equal(hour) || due.Leader.Job != "" {
 				t.Errorf("call %d: %+v, %v; want %d runs", i, due, err, want)
 			}
 		}
 		time.Sleep(time.Until(hour.Add(3*time.Hour + time.Second))) // nobody calls for two hours
-		due, err := turnUp(t, tb, Policy{CatchUp: CatchUpSkip}, time.Second)
+		due, err := turnUp(t, tb, schedule.Policy{CatchUp: schedule.CatchUpSkip}, time.Second)
 		if err != nil || due.Ran != 1 {
 			t.Errorf("%+v, %v; want 1 run", due, err)
 		}
@@ -69,7 +68,7 @@ func TestLaterCallsFindTheSlotDoneAndRecordWhatWasMissed(t *testing.T) {
 		for _, row := range tb.Slots() {
 			states = append(states, row.State)
 		}
-		if len(states) != 4 || states[1] != string(SlotMissed) || states[2] != string(SlotMissed) || states[3] != string(SlotDone) {
+		if len(states) != 4 || states[1] != string(schedule.StateMissed) || states[2] != string(schedule.StateMissed) || states[3] != string(schedule.StateDone) {
 			t.Errorf("states %q", states)
 		}
 	})
@@ -80,9 +79,9 @@ func TestCallThatComesWhileAnotherRunsTheSlotSaysWhoAndReturnsAtOnce(t *testing.
 		tb := pgfake.NewTable()
 		hour := time.Now().UTC().Add(time.Hour).Truncate(time.Hour)
 		time.Sleep(time.Until(hour.Add(time.Second)))
-		first := make(chan Due, 1)
+		first := make(chan schedule.Due, 1)
 		go func() {
-			due, err := turnUp(t, tb, Policy{}, 10*time.Minute)
+			due, err := turnUp(t, tb, schedule.Policy{}, 10*time.Minute)
 			if err != nil {
 				t.Error(err)
 			}
@@ -90,7 +89,7 @@ func TestCallThatComesWhileAnotherRunsTheSlotSaysWhoAndReturnsAtOnce(t *testing.
 		}()
 		synctest.Wait()
 		called := time.Now()
-		due, err := turnUp(t, tb, Policy{}, time.Second)
+		due, err := turnUp(t, tb, schedule.Policy{}, time.Second)
 		if err != nil || due.Ran != 0 || due.Leader.Holder == "" || !due.Slot.Equal(hour) {
 			t.Errorf("%+v, %v; want the other's lease", due, err)
 		}
@@ -107,11 +106,11 @@ func TestSlotThatComesWhileTheLeaderLeavesIsNotLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tb := pgfake.NewTable()
 		hour := time.Now().UTC().Add(time.Hour).Truncate(time.Hour)
-		leaving := start(t, tb, Config{})
+		leaving := start(t, tb, leader.Config{})
 		term := leaving.mustLead(t, "report")
 		time.Sleep(time.Until(hour.Add(time.Millisecond)))
 		time.AfterFunc(time.Second, func() { mustResign(t, term) })
-		due, err := turnUp(t, tb, Policy{}, time.Second)
+		due, err := turnUp(t, tb, schedule.Policy{}, time.Second)
 		if err != nil || due.Ran != 1 {
 			t.Errorf("%+v, %v; want 1 run", due, err)
 		}
@@ -123,9 +122,9 @@ func TestLongRunGoesOnWithTheSlotThatCameMeanwhile(t *testing.T) {
 		tb := pgfake.NewTable()
 		hour := time.Now().UTC().Add(time.Hour).Truncate(time.Hour)
 		time.Sleep(time.Until(hour.Add(time.Second)))
-		p := start(t, tb, Config{})
+		p := start(t, tb, leader.Config{})
 		runs := 0
-		due, err := p.RunDue(t.Context(), "report", hourly, Policy{}, func(ctx context.Context, _ *Slot) error {
+		due, err := p.RunDue(t.Context(), "report", hourly, schedule.Policy{}, func(ctx context.Context, _ *schedule.Slot) error {
 			runs++
 			if runs == 1 {
 				return sleep(ctx, 90*time.Minute)
@@ -143,9 +142,9 @@ func TestLostTermRunsTheSlotAgain(t *testing.T) {
 		tb := pgfake.NewTable()
 		hour := time.Now().UTC().Add(time.Hour).Truncate(time.Hour)
 		time.Sleep(time.Until(hour.Add(time.Second)))
-		p := start(t, tb, Config{})
+		p := start(t, tb, leader.Config{})
 		var attempts []int
-		due, err := p.RunDue(t.Context(), "report", hourly, Policy{}, func(ctx context.Context, s *Slot) error {
+		due, err := p.RunDue(t.Context(), "report", hourly, schedule.Policy{}, func(ctx context.Context, s *schedule.Slot) error {
 			attempts = append(attempts, s.Attempt())
 			if len(attempts) == 1 {
 				tb.Put("report", "thief", 10*time.Second)
@@ -163,10 +162,10 @@ func TestLostTermRunsTheSlotAgain(t *testing.T) {
 
 func TestCallWithoutADatabaseReturnsTheError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := start(t, pgfake.NewTable(), Config{})
+		p := start(t, pgfake.NewTable(), leader.Config{})
 		p.path.Suffer(pgfake.Always(pgfake.Trouble{Fails: pgfake.ErrReset}))
 		called := time.Now()
-		_, err := p.RunDue(t.Context(), "report", hourly, Policy{}, func(context.Context, *Slot) error { return nil })
+		_, err := p.RunDue(t.Context(), "report", hourly, schedule.Policy{}, func(context.Context, *schedule.Slot) error { return nil })
 		if !errors.Is(err, pgfake.ErrReset) {
 			t.Errorf("%v, want the driver's error", err)
 		}

@@ -15,12 +15,12 @@ import (
 	"github.com/pgleader/pgleader/schedule"
 )
 
-var db *sql.DB // opened with pgx or lib/pq, and migrated by migrations.Up
+var pool *sql.DB // opened with pgx or lib/pq, and migrated by migrations.Up
 
 func ExampleScheduler_Run() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
-	elector, err := leader.New(db, leader.Config{})
+	elector, err := leader.New(pool, leader.Config{})
 	check(err)
 	scheduler, err := schedule.New(elector, schedule.Config{})
 	check(err)
@@ -41,7 +41,7 @@ func ExampleScheduler_Run() {
 
 // A program that crontab starts every ten minutes on several hosts.
 func ExampleScheduler_RunDue() {
-	elector, err := leader.New(db, leader.Config{})
+	elector, err := leader.New(pool, leader.Config{})
 	check(err)
 	scheduler, err := schedule.New(elector, schedule.Config{})
 	check(err)
@@ -65,7 +65,7 @@ func ExampleScheduler_RunDue() {
 // The report's rows and "this slot is done" commit together, or not at all.
 func ExampleSlot_Complete() {
 	work := func(ctx context.Context, slot *schedule.Slot) error {
-		tx, err := db.BeginTx(ctx, nil)
+		tx, err := pool.BeginTx(ctx, nil)
 		if err != nil {
 			return err
 		}

@@ -142,17 +142,16 @@ func ceil(at time.Time) time.Time {
 	return at.Round(0)
 }
 
-// restartable returns since when slots that were cut off are started again: the newest one only,
-// and none that a later one has overtaken.
+// restartable returns since when slots that were cut off are started again: the newest one on
+// record, unless a later one has overtaken it. Who catches up on all leaves none out.
 func (r planner) restartable(newest, now time.Time, overtaken bool) time.Time {
-	since := newest
-	if overtaken {
-		since = now
+	switch {
+	case r.policy.CatchUp == CatchUpAll:
+		return earlier(newest, now.Add(-r.policy.Grace))
+	case overtaken:
+		return now
 	}
-	if r.policy.CatchUp == CatchUpAll {
-		return earlier(since, now.Add(-r.policy.Grace))
-	}
-	return since
+	return newest
 }
 
 func earlier(a, b time.Time) time.Time {

@@ -29,7 +29,8 @@ type Policy struct {
 	// Attempts is how often a slot is started at most, if its leader crashes, loses its term or is
 	// shut down while its work runs. A claim whose work was never begun does not count. Only the
 	// latest slot that has come is started again: one that was cut off is left when a later one is
-	// due. With CatchUpAll every slot within Grace is. 1 to 1000. Default 3.
+	// due, even if that is missed. With CatchUpAll the newest on record and every slot within Grace
+	// is. 1 to 1000. Default 3.
 	Attempts int
 
 	// RepeatFailed lets a slot whose work returned an error be started again too, up to Attempts,

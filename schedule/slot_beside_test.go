@@ -1,4 +1,4 @@
-package schedule
+package schedule_test
 
 import (
 	"context"
@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/pgleader/pgleader/internal/pgfake"
+	"github.com/pgleader/pgleader/leader"
+	"github.com/pgleader/pgleader/schedule"
 )
 
 // The leader of the schedule never gives its lease up, so there is no claim that could tell.
@@ -18,12 +20,12 @@ func TestRunSlotReturnsWhenTheLeaderOfAScheduleHasRunTheSlot(t *testing.T) {
 				tb := pgfake.NewTable()
 				d := &diary{table: tb}
 				until(30 * time.Minute)
-				leader := start(t, tb, Config{})
-				leader.follow(t, hourly, Policy{}, d.work(10*time.Minute))
+				leads := start(t, tb, leader.Config{})
+				leads.follow(t, hourly, schedule.Policy{}, d.work(10*time.Minute))
 				time.Sleep(time.Minute)
-				p := leader
+				p := leads
 				if !own {
-					p = start(t, tb, Config{})
+					p = start(t, tb, leader.Config{})
 				}
 				ctx, cancel := context.WithTimeout(t.Context(), 2*time.Hour)
 				defer cancel()
@@ -43,8 +45,8 @@ func TestRunSlotReturnsWhenTheLeaderOfAScheduleHasRunTheSlot(t *testing.T) {
 func TestRunSlotDoesNotClaimARunThatWasCutOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tb := pgfake.NewTable()
-		p := start(t, tb, Config{})
-		ran, err := p.RunSlot(t.Context(), "job", midnight(), func(ctx context.Context, _ *Slot) error {
+		p := start(t, tb, leader.Config{})
+		ran, err := p.RunSlot(t.Context(), "job", midnight(), func(ctx context.Context, _ *schedule.Slot) error {
 			tb.Put("job", "thief", time.Second)
 			<-ctx.Done()
 			return ctx.Err()
@@ -60,10 +62,10 @@ func TestRunSlotDoesNotClaimARunThatWasCutOff(t *testing.T) {
 func TestRunSlotReturnsTheWorksErrorAlsoWhenTheTermIsLostRightAfter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tb := pgfake.NewTable()
-		p := start(t, tb, Config{})
+		p := start(t, tb, leader.Config{})
 		broken := errors.New("no paper")
 		time.AfterFunc(20*time.Second, func() { p.path.Suffer(nil) })
-		ran, err := p.RunSlot(t.Context(), "job", midnight(), func(context.Context, *Slot) error {
+		ran, err := p.RunSlot(t.Context(), "job", midnight(), func(context.Context, *schedule.Slot) error {
 			p.path.Suffer(func(s pgfake.Statement) pgfake.Trouble {
 				if s.Kind == pgfake.KindFinishSlot || s.Renews() {
 					return pgfake.Trouble{Loses: pgfake.ErrReset}
@@ -85,11 +87,11 @@ func TestLeaderThatWasDismissedDoesNotAskAllTheTimeForASlotThatIsDue(t *testing.
 		tb := pgfake.NewTable()
 		d := &diary{table: tb}
 		until(time.Hour - 16*time.Second) // it renews every 5 s
-		p := start(t, tb, Config{})
+		p := start(t, tb, leader.Config{})
 		p.path.Suffer(pgfake.Always(pgfake.Trouble{Slow: time.Millisecond}))
-		p.follow(t, hourly, Policy{}, d.work(0))
+		p.follow(t, hourly, schedule.Policy{}, d.work(0))
 		until(time.Hour - 10*time.Millisecond)
-		if _, err := start(t, tb, Config{}).Dismiss(t.Context(), "job"); err != nil {
+		if _, err := start(t, tb, leader.Config{}).Dismiss(t.Context(), "job"); err != nil {
 			t.Fatal(err)
 		}
 		until(time.Hour + 10*time.Second)
@@ -107,18 +109,18 @@ func TestMissedSlotsAreRecordedOldestFirst(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			tb := pgfake.NewTable()
 			d := &diary{table: tb}
-			putSlot(tb, midnight(), SlotDone, 1)
+			putSlot(tb, midnight(), schedule.StateDone, 1)
 			until(5*time.Hour + 30*time.Minute)
-			first := start(t, tb, Config{})
+			first := start(t, tb, leader.Config{})
 			first.path.Suffer(func(s pgfake.Statement) pgfake.Trouble {
 				return pgfake.Trouble{Hangs: s.Kind == pgfake.KindMissSlots && s.Nth == 2}
 			})
-			policy := Policy{Grace: 2 * time.Hour}
+			policy := schedule.Policy{Grace: 2 * time.Hour}
 			first.follow(t, hourly, policy, d.work(0))
 			time.Sleep(time.Second)
 			first.crash()
 			time.Sleep(time.Minute)
-			start(t, tb, Config{}).follow(t, hourly, policy, d.work(0))
+			start(t, tb, leader.Config{}).follow(t, hourly, policy, d.work(0))
 			time.Sleep(time.Minute)
 			wantOutcomes(t, tb,
 				"00:00 done 1", "01:00 missed 0", "02:00 missed 0", "03:00 missed 0", "04:00 missed 0", "05:00 done 1")
@@ -138,15 +140,15 @@ func TestScheduleOutlivesErrorsOfTheDatabase(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					tb := pgfake.NewTable()
 					d := &diary{table: tb}
-					putSlot(tb, midnight(), SlotAbandoned, 1)
-					p := start(t, tb, Config{})
+					putSlot(tb, midnight(), schedule.StateAbandoned, 1)
+					p := start(t, tb, leader.Config{})
 					p.path.Suffer(func(s pgfake.Statement) pgfake.Trouble {
 						if s.Kind == kind && s.Nth == 1 {
 							return pgfake.Trouble{Fails: pgfake.ServerError(state)}
 						}
 						return pgfake.Trouble{}
 					})
-					p.follow(t, hourly, Policy{}, d.work(time.Second))
+					p.follow(t, hourly, schedule.Policy{}, d.work(time.Second))
 					until(time.Hour + time.Minute)
 					wantOutcomes(t, tb, "00:00 done 2", "01:00 done 1")
 					if n := len(d.all()); n != 2 {
@@ -170,13 +172,13 @@ func (b backwards) Next(after time.Time) time.Time {
 
 func TestScheduleThatGoesBackwardsIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := start(t, pgfake.NewTable(), Config{})
+		p := start(t, pgfake.NewTable(), leader.Config{})
 		ctx, cancel := context.WithTimeout(t.Context(), 24*time.Hour)
 		defer cancel()
-		schedule := backwards{midnight().Add(2 * time.Hour)}
-		err := p.RunSchedule(ctx, "job", schedule, Policy{}, func(context.Context, *Slot) error { return nil })
-		if !errors.Is(err, ErrSchedule) {
-			t.Errorf("RunSchedule = %v, want ErrSchedule", err)
+		slots := backwards{midnight().Add(2 * time.Hour)}
+		err := p.Scheduler.Run(ctx, "job", slots, schedule.Policy{}, func(context.Context, *schedule.Slot) error { return nil })
+		if !errors.Is(err, schedule.ErrSchedule) {
+			t.Errorf("RunSchedule = %v, want schedule.ErrSchedule", err)
 		}
 		within(t, midnight(), 3*time.Hour, "the error")
 	})
@@ -186,7 +188,7 @@ func TestScheduleThatGoesBackwardsIsRefused(t *testing.T) {
 func TestErrorThatTheDatabaseCannotStoreFailsTheSlotAllTheSame(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tb := pgfake.NewTable()
-		p := start(t, tb, Config{})
+		p := start(t, tb, leader.Config{})
 		p.path.Suffer(func(s pgfake.Statement) pgfake.Trouble {
 			if s.Kind == pgfake.KindFinishSlot && s.Nth == 1 {
 				return pgfake.Trouble{Fails: pgfake.ServerError("22P05")}
@@ -194,7 +196,7 @@ func TestErrorThatTheDatabaseCannotStoreFailsTheSlotAllTheSame(t *testing.T) {
 			return pgfake.Trouble{}
 		})
 		broken := errors.New("紙がない: no paper")
-		ran, err := p.RunSlot(t.Context(), "job", midnight(), func(context.Context, *Slot) error { return broken })
+		ran, err := p.RunSlot(t.Context(), "job", midnight(), func(context.Context, *schedule.Slot) error { return broken })
 		if !ran || !errors.Is(err, broken) {
 			t.Errorf("RunSlot = %v, %v; want the work's error", ran, err)
 		}

@@ -1,4 +1,4 @@
-package schedule
+package schedule_test
 
 import (
 	"fmt"
@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/pgleader/pgleader/internal/pgfake"
+	"github.com/pgleader/pgleader/leader"
+	"github.com/pgleader/pgleader/schedule"
 )
 
 // The instances' clocks differ by up to ten seconds, the slots come every second and are run in no
@@ -17,13 +19,14 @@ func TestFiftyInstancesWhoseClocksDifferRunHundredSlotsHundredTimes(t *testing.T
 		tb := pgfake.NewTable()
 		d := &diary{table: tb}
 		first := midnight().Add(10 * time.Second)
-		schedule := span{first, first.Add(slots * time.Second)}
+		seconds := span{first, first.Add(slots * time.Second)}
 		stops := make(map[string]func())
 		for i := range 50 {
-			p := start(t, tb, Config{})
-			wall := p.setWall()
+			p := start(t, tb, leader.Config{})
+			wall := p.setWall(t)
 			wall.Store(int64(-5*time.Second) + int64(i)*int64(10*time.Second)/49)
-			stops[p.holder] = p.follow(t, schedule, Policy{CatchUp: CatchUpAll}, d.work(10*time.Millisecond))
+			stops[p.Holder()] = p.follow(t, seconds, schedule.Policy{CatchUp: schedule.CatchUpAll},
+				d.work(10*time.Millisecond))
 		}
 		for n := range 48 {
 			until(10*time.Second + time.Duration(n+1)*2*time.Second + 500*time.Millisecond)
@@ -46,7 +49,7 @@ func TestFiftyInstancesWhoseClocksDifferRunHundredSlotsHundredTimes(t *testing.T
 			t.Errorf("%d runs of %d slots, want %d", len(d.all()), len(runs), slots)
 		}
 		for _, row := range tb.Slots() {
-			if row.State != string(SlotDone) || row.Attempt != 1 {
+			if row.State != string(schedule.StateDone) || row.Attempt != 1 {
 				t.Errorf("%+v", row)
 			}
 		}
@@ -69,7 +72,7 @@ func (s span) Next(after time.Time) time.Time {
 
 // The server boots with a wrong clock, and gets it right a minute later.
 func TestScheduleGoesOnAfterTheDatabasesClockWasFarAhead(t *testing.T) {
-	for name, policy := range map[string]Policy{"latest": {}, "all": {CatchUp: CatchUpAll}, "skip": {CatchUp: CatchUpSkip}} {
+	for name, policy := range map[string]schedule.Policy{"latest": {}, "all": {CatchUp: schedule.CatchUpAll}, "skip": {CatchUp: schedule.CatchUpSkip}} {
 		for _, fresh := range []bool{false, true} { // whether the job has no slots on record
 			t.Run(fmt.Sprintf("%s, %v", name, fresh), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
@@ -78,11 +81,11 @@ func TestScheduleGoesOnAfterTheDatabasesClockWasFarAhead(t *testing.T) {
 					const wrong = 10 * 365 * 24 * time.Hour
 					until(30 * time.Minute)
 					if !fresh {
-						putSlot(tb, midnight(), SlotDone, 1)
+						putSlot(tb, midnight(), schedule.StateDone, 1)
 					} else {
 						tb.Step(wrong)
 					}
-					start(t, tb, Config{}).follow(t, hourly, policy, d.work(0))
+					start(t, tb, leader.Config{}).follow(t, hourly, policy, d.work(0))
 					time.Sleep(time.Minute)
 					if !fresh {
 						tb.Step(wrong)
@@ -93,7 +96,7 @@ func TestScheduleGoesOnAfterTheDatabasesClockWasFarAhead(t *testing.T) {
 					ran := 0
 					for _, row := range tb.Slots() {
 						since := row.Slot.Sub(midnight())
-						if row.State == string(SlotDone) && since > 0 && since < 4*time.Hour {
+						if row.State == string(schedule.StateDone) && since > 0 && since < 4*time.Hour {
 							ran++
 						}
 					}

@@ -1,4 +1,4 @@
-package schedule
+package schedule_test
 
 import (
 	"slices"
@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/pgleader/pgleader/internal/pgfake"
+	"github.com/pgleader/pgleader/leader"
+	"github.com/pgleader/pgleader/schedule"
 )
 
 // All three instances are replaced while the slot of 02:00 comes due.
@@ -19,22 +21,22 @@ func TestSlotThatComesDueDuringADeploymentIsRunLateOrRecordedAsMissed(t *testing
 		history bool // the slot of the day before is on record
 		led     bool // the job had a leader before
 		crash   bool // the instances are killed, and their lease has to expire
-		policy  Policy
+		policy  schedule.Policy
 		want    []string
 	}{
-		{"within grace", true, true, false, Policy{}, ran},
-		{"within grace, killed", true, true, true, Policy{}, ran},
-		{"within grace, catching up on all", true, true, false, Policy{CatchUp: CatchUpAll}, ran},
-		{"within grace, skipping", true, true, false, Policy{CatchUp: CatchUpSkip}, missed},
-		{"past grace", true, true, false, Policy{Grace: 10 * time.Second}, missed},
-		{"past grace, killed", true, true, true, Policy{Grace: 10 * time.Second}, missed},
-		{"first slot, within grace", false, true, false, Policy{}, []string{"02:00 done 1"}},
-		{"first slot, within grace, killed", false, true, true, Policy{}, []string{"02:00 done 1"}},
-		{"first slot, skipping", false, true, false, Policy{CatchUp: CatchUpSkip}, []string{"02:00 missed 0"}},
-		{"first slot, past grace", false, true, false, Policy{Grace: 10 * time.Second}, []string{"02:00 missed 0"}},
-		{"first slot, past grace, killed", false, true, true, Policy{Grace: 10 * time.Second}, []string{"02:00 missed 0"}},
-		{"on record, but not led", true, false, false, Policy{}, ran},
-		{"new job", false, false, false, Policy{}, nil},
+		{"within grace", true, true, false, schedule.Policy{}, ran},
+		{"within grace, killed", true, true, true, schedule.Policy{}, ran},
+		{"within grace, catching up on all", true, true, false, schedule.Policy{CatchUp: schedule.CatchUpAll}, ran},
+		{"within grace, skipping", true, true, false, schedule.Policy{CatchUp: schedule.CatchUpSkip}, missed},
+		{"past grace", true, true, false, schedule.Policy{Grace: 10 * time.Second}, missed},
+		{"past grace, killed", true, true, true, schedule.Policy{Grace: 10 * time.Second}, missed},
+		{"first slot, within grace", false, true, false, schedule.Policy{}, []string{"02:00 done 1"}},
+		{"first slot, within grace, killed", false, true, true, schedule.Policy{}, []string{"02:00 done 1"}},
+		{"first slot, skipping", false, true, false, schedule.Policy{CatchUp: schedule.CatchUpSkip}, []string{"02:00 missed 0"}},
+		{"first slot, past grace", false, true, false, schedule.Policy{Grace: 10 * time.Second}, []string{"02:00 missed 0"}},
+		{"first slot, past grace, killed", false, true, true, schedule.Policy{Grace: 10 * time.Second}, []string{"02:00 missed 0"}},
+		{"on record, but not led", true, false, false, schedule.Policy{}, ran},
+		{"new job", false, false, false, schedule.Policy{}, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -42,14 +44,14 @@ func TestSlotThatComesDueDuringADeploymentIsRunLateOrRecordedAsMissed(t *testing
 				d := &diary{table: tb}
 				slot := midnight().Add(2 * time.Hour)
 				if tt.history {
-					putSlot(tb, slot.Add(-24*time.Hour), SlotDone, 1)
+					putSlot(tb, slot.Add(-24*time.Hour), schedule.StateDone, 1)
 				}
 				var holders []string
 				crew := func() (stops []func()) {
 					holders = nil
 					for range 3 {
-						p := start(t, tb, Config{})
-						holders = append(holders, p.holder)
+						p := start(t, tb, leader.Config{})
+						holders = append(holders, p.Holder())
 						stop := p.follow(t, daily(2*time.Hour), tt.policy, d.work(0))
 						if tt.crash {
 							stop = p.crash
@@ -75,7 +77,7 @@ func TestSlotThatComesDueDuringADeploymentIsRunLateOrRecordedAsMissed(t *testing
 					if row.Slot.Equal(slot) && !slices.Contains(holders, row.Holder) {
 						t.Errorf("the slot was decided by %q, want one of the new instances %q", row.Holder, holders)
 					}
-					if row.State == string(SlotMissed) && row.Error == "" {
+					if row.State == string(schedule.StateMissed) && row.Error == "" {
 						t.Errorf("the slot is missed without a reason: %+v", row)
 					}
 				}

@@ -1,24 +1,25 @@
-package schedule
+package schedule_test
 
 import (
 	"context"
 	"database/sql"
 	"errors"
-	"log/slog"
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/pgleader/pgleader/internal/pgtest"
+	"github.com/pgleader/pgleader/leader"
+	"github.com/pgleader/pgleader/schedule"
 )
 
-// instance is an elector of a process that has just started, whose clock may be wrong.
-func instance(t *testing.T, pool *sql.DB, wrong time.Duration) *Elector {
+// instance is a process that has just started, whose clock may be wrong.
+func instance(t *testing.T, pool *sql.DB, wrong time.Duration) *process {
 	t.Helper()
-	e, err := New(pool, Config{RetryEvery: 20 * time.Millisecond, Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	e.wall = func() time.Time { return time.Now().Add(wrong).Round(0) }
-	return e
+	p := &process{pool: pool}
+	p.make(t, leader.Config{RetryEvery: 20 * time.Millisecond})
+	p.setWall(t).Store(int64(wrong))
+	return p
 }
 
 // A roll is a schedule of some instants.
@@ -40,22 +41,22 @@ func TestFinishedSlotIsNeverRunAgain(t *testing.T) {
 	for _, tt := range []struct {
 		name      string
 		scheduled bool // by RunSchedule, else by RunSlot
-		policy    Policy
+		policy    schedule.Policy
 		err       error // of the work
-		state     SlotState
+		state     schedule.State
 	}{
-		{"done by one call", false, Policy{}, nil, SlotDone},
-		{"failed by one call", false, Policy{}, failure, SlotFailed},
-		{"done by the schedule", true, Policy{CatchUp: CatchUpAll}, nil, SlotDone},
-		{"failed by the schedule", true, Policy{CatchUp: CatchUpAll}, failure, SlotFailed},
-		{"missed", true, Policy{Grace: time.Nanosecond}, nil, SlotMissed},
+		{"done by one call", false, schedule.Policy{}, nil, schedule.StateDone},
+		{"failed by one call", false, schedule.Policy{}, failure, schedule.StateFailed},
+		{"done by the schedule", true, schedule.Policy{CatchUp: schedule.CatchUpAll}, nil, schedule.StateDone},
+		{"failed by the schedule", true, schedule.Policy{CatchUp: schedule.CatchUpAll}, failure, schedule.StateFailed},
+		{"missed", true, schedule.Policy{Grace: time.Millisecond}, nil, schedule.StateMissed},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			onPostgres(t, func(t *testing.T, pool *sql.DB) {
 				slot := serverTime(t, pool).Add(-time.Minute)
 				first := instance(t, pool, 0)
-				once := func(e *Elector, at time.Time, work func() error) (bool, error) {
-					return e.RunSlot(t.Context(), "job", at, func(context.Context, *Slot) error { return work() })
+				once := func(e *process, at time.Time, work func() error) (bool, error) {
+					return e.RunSlot(t.Context(), "job", at, func(context.Context, *schedule.Slot) error { return work() })
 				}
 				work := func() error { return tt.err }
 				if ran, err := once(first, slot.Add(-time.Hour), func() error { return nil }); !ran || err != nil {
@@ -76,7 +77,7 @@ func TestFinishedSlotIsNeverRunAgain(t *testing.T) {
 					return failure
 				}
 				for _, wrong := range []time.Duration{0, -2 * time.Hour} {
-					passBy(t, pool, instance(t, pool, wrong), Policy{CatchUp: CatchUpAll}, slot, again)
+					passBy(t, pool, instance(t, pool, wrong), schedule.Policy{CatchUp: schedule.CatchUpAll}, slot, again)
 					if ran, err := once(instance(t, pool, wrong), slot, again); ran || err != nil {
 						t.Errorf("RunSlot = %v, %v; want neither", ran, err)
 					}
@@ -90,22 +91,19 @@ func TestFinishedSlotIsNeverRunAgain(t *testing.T) {
 }
 
 // passBy runs a schedule that has the slot and another one, now, until the latter is decided.
-func passBy(t *testing.T, pool *sql.DB, e *Elector, policy Policy, slot time.Time, work func() error) {
+func passBy(t *testing.T, pool *sql.DB, e *process, policy schedule.Policy, slot time.Time, work func() error) {
 	t.Helper()
 	now := serverTime(t, pool)
 	end := now.Add(50 * time.Millisecond).Truncate(time.Microsecond)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	record := e.onEvent
-	e.onEvent = func(event Event) {
-		if (event.Kind == SlotFinished || event.Kind == SlotsMissed) && event.Slot.Equal(end) {
+	e.hear = func(event schedule.Event) {
+		decided := event.Kind == schedule.EventFinished || event.Kind == schedule.EventMissed
+		if decided && event.Slot.Equal(end) {
 			cancel()
 		}
-		if record != nil {
-			record(event)
-		}
 	}
-	err := e.RunSchedule(ctx, "job", roll{slot, end, now.Add(time.Hour)}, policy, func(_ context.Context, s *Slot) error {
+	err := e.Scheduler.Run(ctx, "job", roll{slot, end, now.Add(time.Hour)}, policy, func(_ context.Context, s *schedule.Slot) error {
 		if s.Time().Equal(slot) {
 			return work()
 		}
@@ -116,17 +114,38 @@ func passBy(t *testing.T, pool *sql.DB, e *Elector, policy Policy, slot time.Tim
 	}
 }
 
-func recordOf(t *testing.T, e *Elector, slot time.Time) SlotRun {
+func recordOf(t *testing.T, e *process, slot time.Time) schedule.Record {
 	t.Helper()
 	runs, err := e.History(t.Context(), "job", 100)
 	if err != nil {
 		t.Fatal(err)
 	}
-	i := slices.IndexFunc(runs, func(r SlotRun) bool { return r.Slot.Equal(slot) })
+	i := slices.IndexFunc(runs, func(r schedule.Record) bool { return r.Slot.Equal(slot) })
 	if i < 0 {
 		t.Fatalf("slot %v is not among %+v", slot, runs)
 	}
 	run := runs[i]
 	run.StartedAt, run.FinishedAt = run.StartedAt.UTC(), run.FinishedAt.UTC() // so that they compare
 	return run
+}
+
+// onPostgres runs a test over lib/pq and over pgx, each on a fresh database.
+func onPostgres(t *testing.T, test func(t *testing.T, pool *sql.DB)) {
+	t.Helper()
+	for _, driver := range pgtest.Drivers {
+		t.Run(driver, func(t *testing.T) {
+			t.Parallel()
+			test(t, pgtest.Open(t, driver, pgtest.NewURL(t)))
+		})
+	}
+}
+
+// serverTime is what the database's clock shows, with a precision that it can store.
+func serverTime(t *testing.T, pool *sql.DB) time.Time {
+	t.Helper()
+	var now time.Time
+	if err := pool.QueryRowContext(t.Context(), `SELECT clock_timestamp()`).Scan(&now); err != nil {
+		t.Fatal(err)
+	}
+	return now.UTC()
 }

@@ -1,4 +1,4 @@
-package schedule
+package schedule_test
 
 import (
 	"context"
@@ -13,6 +13,8 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/pgleader/pgleader/internal/pgfake"
+	"github.com/pgleader/pgleader/leader"
+	"github.com/pgleader/pgleader/schedule"
 )
 
 func TestEverySlotIsDecidedOnceWhateverBefallsTheProcesses(t *testing.T) {
@@ -30,9 +32,8 @@ func TestEverySlotIsDecidedOnceWhateverBefallsTheProcesses(t *testing.T) {
 // A worker is a process of the story, which may die and be started again.
 type worker struct {
 	*process
-	pool  *sql.DB
 	dead  atomic.Bool
-	ahead atomic.Int64 // of the wall clock to the monotonic one
+	ahead *atomic.Int64 // of the wall clock to the monotonic one
 	stop  context.CancelFunc
 	gone  chan struct{}
 }
@@ -67,39 +68,39 @@ func play(t *testing.T, story slotStory) error {
 
 func hire(t *testing.T, tb *pgfake.Table, story slotStory, rec *record) *worker {
 	ctx, stop := context.WithCancel(context.Background())
-	w := &worker{process: newProcess(t, tb, Config{TTL: 2 * time.Second}), stop: stop, gone: make(chan struct{})}
-	w.pool = w.path.OpenDB()
+	w := &worker{process: newProcess(t, tb, leader.Config{TTL: 2 * time.Second}), stop: stop, gone: make(chan struct{})}
 	rec.hired = append(rec.hired, w)
-	w.wall = func() time.Time { return time.Now().Add(time.Duration(w.ahead.Load())).Round(0) }
-	w.onEvent = rec.hear
+	w.ahead = w.setWall(t)
+	w.hear = rec.hear
 	go func() {
 		defer close(w.gone)
-		err := w.RunSchedule(ctx, "job", every(story.interval), story.policy, func(ctx context.Context, s *Slot) error {
+		err := w.Scheduler.Run(ctx, "job", every(story.interval), story.policy, func(ctx context.Context, s *schedule.Slot) error {
 			return w.work(ctx, s, rec)
 		})
 		if !errors.Is(err, context.Canceled) {
 			rec.mu.Lock()
 			defer rec.mu.Unlock()
-			rec.fail("RunSchedule: %w", err)
+			rec.fail("Run: %w", err)
 		}
 	}()
 	return w
 }
 
-func (w *worker) work(ctx context.Context, s *Slot, rec *record) error {
+func (w *worker) work(ctx context.Context, s *schedule.Slot, rec *record) error {
 	r, todo := rec.begin(w, s)
 	alive := sync.OnceFunc(rec.leaveOff)
 	defer alive()
-	defer context.AfterFunc(s.term.ctx, alive)()
+	defer context.AfterFunc(s.Term().Context(), alive)()
 	err := w.do(ctx, s, rec, r, todo)
+	lost := s.Term().Err() != nil
 	rec.mu.Lock()
 	defer rec.mu.Unlock()
 	r.returned, r.err = true, err
-	r.cut, r.lost = ctx.Err() != nil, s.term.ctx.Err() != nil || w.expired(s.term)
+	r.cut, r.lost = ctx.Err() != nil, lost
 	return err
 }
 
-func (w *worker) do(ctx context.Context, s *Slot, rec *record, r *run, todo slotWork) error {
+func (w *worker) do(ctx context.Context, s *schedule.Slot, rec *record, r *run, todo slotWork) error {
 	if todo.deaf {
 		ctx = context.WithoutCancel(ctx)
 		time.Sleep(todo.takes)
@@ -110,15 +111,17 @@ func (w *worker) do(ctx context.Context, s *Slot, rec *record, r *run, todo slot
 	case fails:
 		return errors.New("it went wrong")
 	case completes:
-		return w.complete(ctx, s, rec, r)
+		return w.complete(ctx, s, rec, r, (*sql.Tx).Commit)
 	case rollsBack:
-		s.completing.Store(true)
+		return w.complete(ctx, s, rec, r, (*sql.Tx).Rollback)
 	}
 	return nil
 }
 
 // complete does what a user's transaction does: the effect and the state change together.
-func (w *worker) complete(ctx context.Context, s *Slot, rec *record, r *run) error {
+func (w *worker) complete(
+	ctx context.Context, s *schedule.Slot, rec *record, r *run, end func(*sql.Tx) error,
+) error {
 	tx, err := w.pool.BeginTx(ctx, nil)
 	if err != nil {
 		return err
@@ -135,12 +138,5 @@ func (w *worker) complete(ctx context.Context, s *Slot, rec *record, r *run) err
 	if _, err := tx.ExecContext(ctx, pgfake.Write, effect); err != nil {
 		return err
 	}
-	return tx.Commit()
-}
-
-// every comes at each multiple of d.
-type every time.Duration
-
-func (d every) Next(after time.Time) time.Time {
-	return after.Truncate(time.Duration(d)).Add(time.Duration(d))
+	return end(tx)
 }

@@ -1,4 +1,4 @@
-package schedule
+package schedule_test
 
 import (
 	"context"
@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/pgleader/pgleader/internal/pgfake"
+	"github.com/pgleader/pgleader/leader"
+	"github.com/pgleader/pgleader/schedule"
 )
 
 // The leader's renewals fail while it works on the slot of 01:00, and nobody else is there to take
@@ -41,16 +43,16 @@ func TestSlotWhoseTermIsLostIsNeverDecidedByItsWork(t *testing.T) {
 				tb := pgfake.NewTable()
 				d := &diary{table: tb}
 				until(30 * time.Minute)
-				p := start(t, tb, Config{})
-				policy := Policy{Attempts: tt.attempts}
+				p := start(t, tb, leader.Config{})
+				policy := schedule.Policy{Attempts: tt.attempts}
 				returned := make(chan struct{})
-				stop := p.follow(t, daily(time.Hour), policy, func(ctx context.Context, s *Slot) error {
+				stop := p.follow(t, daily(time.Hour), policy, func(ctx context.Context, s *schedule.Slot) error {
 					defer close(returned)
 					d.note(s)
 					p.path.Suffer(pgfake.Only(pgfake.KindRenewOne, pgfake.Trouble{Fails: pgfake.ErrReset}))
 					err := tt.work(ctx)
-					if cause := context.Cause(ctx); !errors.Is(cause, ErrLost) {
-						t.Errorf("the work's context ended with the cause %v, want ErrLost", cause)
+					if cause := context.Cause(ctx); !errors.Is(cause, leader.ErrLost) {
+						t.Errorf("the work's context ended with the cause %v, want leader.ErrLost", cause)
 					}
 					tb.Put("job", "an instance that only leads", 10*time.Minute)
 					return err
@@ -60,7 +62,7 @@ func TestSlotWhoseTermIsLostIsNeverDecidedByItsWork(t *testing.T) {
 				wantOutcomes(t, tb, "01:00 running 1")
 				stop()
 				until(time.Hour + 30*time.Minute)
-				start(t, tb, Config{}).follow(t, daily(time.Hour), policy, d.work(0))
+				start(t, tb, leader.Config{}).follow(t, daily(time.Hour), policy, d.work(0))
 				time.Sleep(time.Minute)
 				wantOutcomes(t, tb, tt.want)
 			})
@@ -87,7 +89,7 @@ func TestShutdownCutsASlotOffUnlessItsWorkWasDone(t *testing.T) {
 				tb := pgfake.NewTable()
 				d := &diary{table: tb}
 				until(30 * time.Minute)
-				stop := start(t, tb, Config{}).follow(t, daily(time.Hour), Policy{}, func(context.Context, *Slot) error {
+				stop := start(t, tb, leader.Config{}).follow(t, daily(time.Hour), schedule.Policy{}, func(context.Context, *schedule.Slot) error {
 					time.Sleep(time.Minute)
 					return tt.err
 				})
@@ -98,7 +100,7 @@ func TestShutdownCutsASlotOffUnlessItsWorkWasDone(t *testing.T) {
 				}
 				stop()
 				wantOutcomes(t, tb, tt.want)
-				start(t, tb, Config{}).follow(t, daily(time.Hour), Policy{}, d.work(0))
+				start(t, tb, leader.Config{}).follow(t, daily(time.Hour), schedule.Policy{}, d.work(0))
 				time.Sleep(time.Minute)
 				wantOutcomes(t, tb, tt.next)
 			})
@@ -116,14 +118,14 @@ func TestSlotThatUsedUpItsAttemptsIsNotRunByOneMoreCall(t *testing.T) {
 			slot := midnight().Add(time.Hour)
 			tb.Put("job", "gone", 0)
 			if attempt > 0 {
-				putSlot(tb, slot, SlotRunning, attempt)
+				putSlot(tb, slot, schedule.StateRunning, attempt)
 			}
 			until(2 * time.Hour)
-			ran, err := start(t, tb, Config{}).RunSlot(t.Context(), "job", slot, d.work(0))
+			ran, err := start(t, tb, leader.Config{}).RunSlot(t.Context(), "job", slot, d.work(0))
 			if want := attempt < 3; err != nil || ran != want || len(d.all()) == 1 != want {
 				t.Errorf("after %d attempts RunSlot = %v, %v with %d runs; want %v", attempt, ran, err, len(d.all()), want)
 			}
-			if row := tb.Slots()[0]; attempt >= 3 && row.State != string(SlotAbandoned) {
+			if row := tb.Slots()[0]; attempt >= 3 && row.State != string(schedule.StateAbandoned) {
 				t.Errorf("after %d attempts the slot is %s, want abandoned", attempt, row.State)
 			}
 		})
@@ -134,10 +136,16 @@ func TestSlotThatUsedUpItsAttemptsIsNotRunByOneMoreCall(t *testing.T) {
 func TestSlotWhoseCompletionDidNotCommitIsFailed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tb := pgfake.NewTable()
-		ran, err := start(t, tb, Config{}).RunSlot(t.Context(), "job", midnight(), func(_ context.Context, s *Slot) error {
-			s.completing.Store(true)
-			return nil
-		})
+		p := start(t, tb, leader.Config{})
+		forgets := func(ctx context.Context, s *schedule.Slot) error {
+			tx, err := p.pool.BeginTx(ctx, nil)
+			if err != nil {
+				return err
+			}
+			defer tx.Rollback()
+			return s.Complete(ctx, tx)
+		}
+		ran, err := p.RunSlot(t.Context(), "job", midnight(), forgets)
 		if !ran || err == nil {
 			t.Errorf("RunSlot = %v, %v; want an error", ran, err)
 		}

@@ -1,4 +1,4 @@
-package schedule
+package schedule_test
 
 import (
 	"slices"
@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/pgleader/pgleader/internal/pgfake"
+	"github.com/pgleader/pgleader/leader"
+	"github.com/pgleader/pgleader/schedule"
 )
 
 // An hourly job takes a little more than three hours, from 01:00 on.
@@ -18,13 +20,13 @@ func TestSlotsThatComeDueDuringALongRunAreDecidedAsThePolicySays(t *testing.T) {
 	)
 	for _, tt := range []struct {
 		name   string
-		policy Policy
+		policy schedule.Policy
 		want   []string // at 12:30
 		why    []string // of the missed slots, in the order of the slots
 	}{
 		{
 			"skip",
-			Policy{CatchUp: CatchUpSkip},
+			schedule.Policy{CatchUp: schedule.CatchUpSkip},
 			[]string{
 				"01:00 done 1", "02:00 missed 0", "03:00 missed 0", "04:00 missed 0",
 				"05:00 done 1", "06:00 missed 0", "07:00 missed 0", "08:00 missed 0",
@@ -37,7 +39,7 @@ func TestSlotsThatComeDueDuringALongRunAreDecidedAsThePolicySays(t *testing.T) {
 		},
 		{
 			"latest",
-			Policy{},
+			schedule.Policy{},
 			[]string{
 				"01:00 done 1", "02:00 missed 0", "03:00 missed 0", "04:00 done 1", "05:00 missed 0", "06:00 missed 0", "07:00 done 1",
 				"08:00 missed 0", "09:00 missed 0", "10:00 running 1",
@@ -46,7 +48,7 @@ func TestSlotsThatComeDueDuringALongRunAreDecidedAsThePolicySays(t *testing.T) {
 		},
 		{
 			"latest within a day",
-			Policy{Grace: 24 * time.Hour},
+			schedule.Policy{Grace: 24 * time.Hour},
 			[]string{
 				"01:00 done 1", "02:00 missed 0", "03:00 missed 0", "04:00 done 1", "05:00 missed 0", "06:00 missed 0", "07:00 done 1",
 				"08:00 missed 0", "09:00 missed 0", "10:00 running 1",
@@ -55,14 +57,14 @@ func TestSlotsThatComeDueDuringALongRunAreDecidedAsThePolicySays(t *testing.T) {
 		},
 		{
 			"all within a day",
-			Policy{CatchUp: CatchUpAll, Grace: 24 * time.Hour},
+			schedule.Policy{CatchUp: schedule.CatchUpAll, Grace: 24 * time.Hour},
 			[]string{"01:00 done 1", "02:00 done 1", "03:00 done 1", "04:00 running 1"},
 			nil,
 		},
 		{
 			// At 04:01 the slots of 03:00 and 04:00 can both be started in time, but only one of them is.
 			"all within two hours",
-			Policy{CatchUp: CatchUpAll, Grace: 2 * time.Hour},
+			schedule.Policy{CatchUp: schedule.CatchUpAll, Grace: 2 * time.Hour},
 			[]string{
 				"01:00 done 1", "02:00 missed 0", "03:00 done 1", "04:00 missed 0", "05:00 missed 0", "06:00 done 1", "07:00 missed 0",
 				"08:00 missed 0", "09:00 running 1",
@@ -75,13 +77,13 @@ func TestSlotsThatComeDueDuringALongRunAreDecidedAsThePolicySays(t *testing.T) {
 				tb := pgfake.NewTable()
 				d := &diary{table: tb}
 				until(30 * time.Minute)
-				start(t, tb, Config{}).follow(t, every(time.Hour), tt.policy, d.work(3*time.Hour+time.Minute))
+				start(t, tb, leader.Config{}).follow(t, every(time.Hour), tt.policy, d.work(3*time.Hour+time.Minute))
 				until(12*time.Hour + 30*time.Minute)
 				wantOutcomes(t, tb, tt.want...)
 				var why []string
 				ran := 0
 				for _, row := range tb.Slots() {
-					if row.State == string(SlotMissed) {
+					if row.State == string(schedule.StateMissed) {
 						why = append(why, row.Error)
 					} else {
 						ran++

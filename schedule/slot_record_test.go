@@ -1,4 +1,4 @@
-package schedule
+package schedule_test
 
 import (
 	"errors"
@@ -10,6 +10,7 @@ import (
 
 	"github.com/pgleader/pgleader/db"
 	"github.com/pgleader/pgleader/internal/pgfake"
+	"github.com/pgleader/pgleader/schedule"
 )
 
 // A record is what the works of all processes did, written down outside of the table.
@@ -23,10 +24,10 @@ type record struct {
 	alive    int // works of the job under a live term
 	works    int // that were begun
 	runs     map[time.Time][]*run
-	reported map[time.Time]SlotState // what a process said that a slot has come to
-	calm     bool                    // nothing befalls anybody any more, and the works do nothing
-	woke     time.Time               // when the machines were last suspended
-	ended    time.Time               // when the processes were shut down
+	reported map[time.Time]schedule.State // what a process said that a slot has come to
+	calm     bool                         // nothing befalls anybody any more, and the works do nothing
+	woke     time.Time                    // when the machines were last suspended
+	ended    time.Time                    // when the processes were shut down
 	failures []error
 }
 
@@ -47,10 +48,13 @@ type run struct {
 // statements are slow or lost.
 const patience = 5 * time.Second
 
+// wallCheck is how often a process with a TTL of two seconds looks at its wall clock.
+const wallCheck = 100 * time.Millisecond
+
 func newRecord(tb *pgfake.Table, story slotStory) *record {
 	return &record{
 		table: tb, story: story, began: tb.Clock(),
-		runs: make(map[time.Time][]*run), reported: make(map[time.Time]SlotState),
+		runs: make(map[time.Time][]*run), reported: make(map[time.Time]schedule.State),
 	}
 }
 
@@ -72,8 +76,8 @@ func (rec *record) end() {
 }
 
 // hear is told by the processes what became of the slots.
-func (rec *record) hear(event Event) {
-	if event.Kind == SlotFinished {
+func (rec *record) hear(event schedule.Event) {
+	if event.Kind == schedule.EventFinished {
 		rec.mu.Lock()
 		defer rec.mu.Unlock()
 		rec.reported[event.Slot] = event.State
@@ -81,7 +85,7 @@ func (rec *record) hear(event Event) {
 }
 
 // begin notes that the work for a slot begins, and returns what it is to do.
-func (rec *record) begin(w *worker, s *Slot) (*run, slotWork) {
+func (rec *record) begin(w *worker, s *schedule.Slot) (*run, slotWork) {
 	now := rec.table.Clock()
 	rec.mu.Lock()
 	defer rec.mu.Unlock()
@@ -89,7 +93,7 @@ func (rec *record) begin(w *worker, s *Slot) (*run, slotWork) {
 	earlier := rec.runs[at]
 	// A suspended machine learns of it only after waking: until then two may work, as
 	// docs/guarantees.md says.
-	if rec.alive++; rec.alive > 1 && time.Since(rec.woke) > w.wallCheck {
+	if rec.alive++; rec.alive > 1 && time.Since(rec.woke) > wallCheck {
 		rec.fail("slot %v is begun beside another work", at)
 	}
 	if now.Before(at) {
@@ -98,14 +102,14 @@ func (rec *record) begin(w *worker, s *Slot) (*run, slotWork) {
 	if slices.ContainsFunc(earlier, func(r *run) bool { return r.effect }) {
 		rec.fail("slot %v is run again after it was completed", at)
 	}
-	if state := rec.reported[at]; state == SlotDone || state == SlotFailed && !policy.RepeatFailed {
+	if state := rec.reported[at]; state == schedule.StateDone || state == schedule.StateFailed && !policy.RepeatFailed {
 		rec.fail("slot %v is run again after it was reported as %s", at, state)
 	}
 	rested := time.Since(rec.woke) > patience // else the clock may have jumped since the process looked at it
 	if late := now.Sub(at); s.Attempt() == 1 && late > policy.Grace+patience && rested {
 		rec.fail("slot %v is started %v late, want at most %v", at, late, policy.Grace)
 	}
-	if len(earlier) > 0 && earlier[len(earlier)-1].token != s.term.token && policy.CatchUp == CatchUpLatest && rested {
+	if len(earlier) > 0 && earlier[len(earlier)-1].token != s.Term().Token() && policy.CatchUp == schedule.CatchUpLatest && rested {
 		newest := now.Add(-patience).Truncate(rec.story.interval)
 		if newest.After(at) && now.Sub(newest) < policy.Grace {
 			rec.fail("slot %v is started again at %v, in place of slot %v", at, now, newest)
@@ -118,7 +122,7 @@ func (rec *record) begin(w *worker, s *Slot) (*run, slotWork) {
 	if rec.calm {
 		todo = slotWork{ends: returns}
 	}
-	r := &run{attempt: s.Attempt(), token: s.term.token, ends: todo.ends}
+	r := &run{attempt: s.Attempt(), token: s.Term().Token(), ends: todo.ends}
 	rec.runs[at] = append(earlier, r)
 	return r, todo
 }
@@ -153,7 +157,7 @@ func (rec *record) judge() error {
 }
 
 func (rec *record) judgeRow(row db.LeaderSlot) {
-	policy, runs, state := rec.story.policy, rec.runs[row.Slot], SlotState(row.State)
+	policy, runs, state := rec.story.policy, rec.runs[row.Slot], schedule.State(row.State)
 	effects := 0
 	for _, r := range runs {
 		if r.effect {
@@ -168,37 +172,39 @@ func (rec *record) judgeRow(row db.LeaderSlot) {
 		rec.fail("slot %v %s: it was run %d times with %d effects, last as %+v, and the record is %+v",
 			row.Slot, what, len(runs), effects, last, row)
 	}
-	final := func(state SlotState) bool { return state == SlotDone || state == SlotFailed && !policy.RepeatFailed }
+	final := func(state schedule.State) bool {
+		return state == schedule.StateDone || state == schedule.StateFailed && !policy.RepeatFailed
+	}
 	if reported := rec.reported[row.Slot]; reported != state && final(reported) {
 		fail("is not what was reported, " + string(reported))
 	}
 	if int(row.Attempt) > policy.Attempts || len(runs) > int(row.Attempt) {
 		fail("was started too often")
 	}
-	if effects > 1 || effects == 1 && state != SlotDone {
+	if effects > 1 || effects == 1 && state != schedule.StateDone {
 		fail("has effects that its state denies")
 	}
-	if (state == SlotDone) != (row.Error == "") {
+	if (state == schedule.StateDone) != (row.Error == "") {
 		fail("has an error and should not, or the reverse")
 	}
 	switch state {
-	case SlotDone:
+	case schedule.StateDone:
 		if !last.effect && (!last.returned || last.err != nil || last.lost || last.ends != returns) {
 			fail("is done, and its work has not done it")
 		}
-	case SlotFailed:
+	case schedule.StateFailed:
 		if !last.returned || last.lost || last.err != nil && last.cut || last.err == nil && last.ends != rollsBack {
 			fail("is failed, and its work has not failed")
 		}
-	case SlotMissed:
+	case schedule.StateMissed:
 		if row.Attempt != 0 {
 			fail("is missed, and was started")
 		}
-	case SlotAbandoned:
+	case schedule.StateAbandoned:
 		if strings.HasPrefix(row.Error, "interrupted") && (!last.returned || !last.cut || last.err == nil) {
 			fail("is abandoned, and its work was not cut off")
 		}
-		if int(row.Attempt) < policy.Attempts && policy.CatchUp == CatchUpAll && row.FinishedAt.Time.Before(rec.ended) {
+		if int(row.Attempt) < policy.Attempts && policy.CatchUp == schedule.CatchUpAll && row.FinishedAt.Time.Before(rec.ended) {
 			fail("was cut off, and not run again")
 		}
 	default:

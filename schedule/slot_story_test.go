@@ -1,4 +1,4 @@
-package schedule
+package schedule_test
 
 import (
 	"slices"
@@ -8,12 +8,13 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/pgleader/pgleader/internal/pgfake"
+	"github.com/pgleader/pgleader/schedule"
 )
 
 // A slotStory is one history: a schedule on three processes, and what befalls them.
 type slotStory struct {
 	interval time.Duration
-	policy   Policy
+	policy   schedule.Policy
 	works    []slotWork // of the n-th run, around again
 	strokes  []stroke
 }
@@ -47,9 +48,9 @@ func drawStory(t *rapid.T) slotStory {
 	}
 	s := slotStory{
 		interval: duration("interval", 500*time.Millisecond, 20*time.Second),
-		policy: Policy{
+		policy: schedule.Policy{
 			Grace:        duration("grace", time.Second, time.Minute),
-			CatchUp:      rapid.SampledFrom([]CatchUp{CatchUpLatest, CatchUpAll, CatchUpSkip}).Draw(t, "catch up"),
+			CatchUp:      rapid.SampledFrom([]schedule.CatchUp{schedule.CatchUpLatest, schedule.CatchUpAll, schedule.CatchUpSkip}).Draw(t, "catch up"),
 			Attempts:     rapid.IntRange(1, 4).Draw(t, "attempts"),
 			RepeatFailed: rapid.Bool().Draw(t, "repeat failed"),
 		},
@@ -79,7 +80,7 @@ func befall(
 	victim := s.process
 	if victim < 0 {
 		leads := tb.Row("job").Holder
-		victim = max(0, slices.IndexFunc(workers, func(w *worker) bool { return w.holder == leads }))
+		victim = max(0, slices.IndexFunc(workers, func(w *worker) bool { return w.Holder() == leads }))
 	}
 	w := workers[victim]
 	heal := func() {

@@ -1,4 +1,4 @@
-package schedule
+package schedule_test
 
 import (
 	"context"
@@ -7,14 +7,16 @@ import (
 	"time"
 
 	"github.com/pgleader/pgleader/internal/pgfake"
+	"github.com/pgleader/pgleader/leader"
+	"github.com/pgleader/pgleader/schedule"
 )
 
 // The monotonic clock stands still while the machine is suspended, and with it every timer: one
 // that was set for 02:00 would go off as much too late as the machine was away.
 func TestSlotThatComesDueWhileTheMachineIsSuspendedIsRunWithinAMinuteOfWaking(t *testing.T) {
 	const slot = 2 * time.Hour
-	schedule := func(t *testing.T, p *process, d *diary) {
-		p.follow(t, daily(slot), Policy{Grace: 12 * time.Hour}, d.work(0))
+	follow := func(t *testing.T, p *process, d *diary) {
+		p.follow(t, daily(slot), schedule.Policy{Grace: 12 * time.Hour}, d.work(0))
 	}
 	once := func(t *testing.T, p *process, d *diary) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -38,11 +40,11 @@ func TestSlotThatComesDueWhileTheMachineIsSuspendedIsRunWithinAMinuteOfWaking(t 
 		lasts   time.Duration
 		another time.Duration // what is left of the lease of an instance that was elected meanwhile
 	}{
-		{"leader that keeps its lease", schedule, 24 * time.Hour, 13 * time.Minute, 3 * time.Hour, 0},
-		{"leader that lost its lease", schedule, 15 * time.Second, 13 * time.Minute, 3 * time.Hour, 0},
-		{"leader whose lease was taken", schedule, 15 * time.Second, 13 * time.Minute, 3 * time.Hour, 20 * time.Second},
-		{"leader, woken before the slot", schedule, 24 * time.Hour, 13 * time.Minute, 105 * time.Minute, 0},
-		{"leader, asleep shortly before the slot", schedule, 24 * time.Hour, slot - 9*time.Minute, time.Hour, 0},
+		{"leader that keeps its lease", follow, 24 * time.Hour, 13 * time.Minute, 3 * time.Hour, 0},
+		{"leader that lost its lease", follow, 15 * time.Second, 13 * time.Minute, 3 * time.Hour, 0},
+		{"leader whose lease was taken", follow, 15 * time.Second, 13 * time.Minute, 3 * time.Hour, 20 * time.Second},
+		{"leader, woken before the slot", follow, 24 * time.Hour, 13 * time.Minute, 105 * time.Minute, 0},
+		{"leader, asleep shortly before the slot", follow, 24 * time.Hour, slot - 9*time.Minute, time.Hour, 0},
 		{"one slot", once, 15 * time.Second, 13 * time.Minute, 3 * time.Hour, 0},
 		{"one slot, asleep shortly before it", once, 15 * time.Second, slot - 9*time.Minute, time.Hour, 0},
 		{"one slot, woken before it", once, 15 * time.Second, 13 * time.Minute, 105 * time.Minute, 0},
@@ -51,8 +53,8 @@ func TestSlotThatComesDueWhileTheMachineIsSuspendedIsRunWithinAMinuteOfWaking(t 
 			synctest.Test(t, func(t *testing.T) {
 				tb := pgfake.NewTable()
 				d := &diary{table: tb}
-				p := start(t, tb, Config{TTL: tt.ttl})
-				wall := p.setWall()
+				p := start(t, tb, leader.Config{TTL: tt.ttl})
+				wall := p.setWall(t)
 				tt.begin(t, p, d)
 				until(tt.asleep)
 				suspend(tb, wall, tt.lasts)

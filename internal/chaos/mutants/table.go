@@ -257,7 +257,7 @@ WHERE l.holder = excluded.holder AND l.token = excluded.token AND l.expires_at >
 	},
 	{
 		"a slot of three days ago is taken up again", "10",
-		[]edit{{"schedule/plan.go", "", "if overtaken {", "if overtaken && false {"}},
+		[]edit{{"schedule/plan.go", "", "case overtaken:", "case overtaken && false:"}},
 		slots("TestOnlyTheLatestSlotIsTakenUpAgain"),
 	},
 	{

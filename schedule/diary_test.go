@@ -1,8 +1,7 @@
-package schedule
+package schedule_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/pgleader/pgleader/db"
 	"github.com/pgleader/pgleader/internal/pgfake"
+	"github.com/pgleader/pgleader/schedule"
 )
 
 // A diary notes which slots were run, as their works saw it.
@@ -28,21 +28,21 @@ type slotRun struct {
 	holder  string
 }
 
-type slotFunc = func(context.Context, *Slot) error
+type slotFunc = func(context.Context, *schedule.Slot) error
 
 // work returns a work that notes its run, and then takes some time unless its context ends.
 func (d *diary) work(takes time.Duration) slotFunc {
-	return func(ctx context.Context, s *Slot) error {
+	return func(ctx context.Context, s *schedule.Slot) error {
 		d.note(s)
 		return sleep(ctx, takes)
 	}
 }
 
-func (d *diary) note(s *Slot) {
+func (d *diary) note(s *schedule.Slot) {
 	now := d.table.Clock()
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.runs = append(d.runs, slotRun{s.Time(), s.Attempt(), now, s.elector.holder})
+	d.runs = append(d.runs, slotRun{s.Time(), s.Attempt(), now, d.table.Row(s.Term().Job()).Holder})
 }
 
 func (d *diary) all() []slotRun {
@@ -50,26 +50,6 @@ func (d *diary) all() []slotRun {
 	defer d.mu.Unlock()
 	return slices.Clone(d.runs)
 }
-
-// follow has the process run a schedule in the background. The returned function shuts it down, and
-// waits until it has.
-func (p *process) follow(t *testing.T, schedule Schedule, policy Policy, work slotFunc) (stop func()) {
-	t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- p.RunSchedule(ctx, "job", schedule, policy, work) }()
-	stop = sync.OnceFunc(func() {
-		cancel()
-		if err := <-ended; !errors.Is(err, context.Canceled) {
-			t.Errorf("RunSchedule = %v, want what ended its context", err)
-		}
-	})
-	t.Cleanup(stop)
-	return stop
-}
-
-// crash makes sure that nothing of the process reaches the server any more.
-func (p *process) crash() { p.path.Suffer(pgfake.Always(pgfake.Trouble{Hangs: true})) }
 
 // outcomes tells what the slot table says, a line for a slot.
 func outcomes(tb *pgfake.Table) []string {
@@ -87,10 +67,10 @@ func wantOutcomes(t *testing.T, tb *pgfake.Table, want ...string) {
 	}
 }
 
-// putSlot writes the row of a slot that was run in the past, under the job's first term.
-func putSlot(tb *pgfake.Table, slot time.Time, state SlotState, attempt int32) {
+// putSlot writes the row of a slot that was run in the past, under a term before the first.
+func putSlot(tb *pgfake.Table, slot time.Time, state schedule.State, attempt int32) {
 	tb.PutSlot(db.LeaderSlot{
-		JobName: "job", Slot: slot, State: string(state), Attempt: attempt, Token: 1, Holder: "gone",
+		JobName: "job", Slot: slot, State: string(state), Attempt: attempt, Token: 0, Holder: "gone",
 	})
 }
 
@@ -112,3 +92,13 @@ func until(timeOfDay time.Duration) {
 
 // midnight is when a bubble begins.
 func midnight() time.Time { return time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC) }
+
+// every comes at each multiple of d.
+type every time.Duration
+
+func (d every) Next(after time.Time) time.Time {
+	return after.Truncate(time.Duration(d)).Add(time.Duration(d))
+}
+
+// hourly comes on each full hour; a bubble's time begins on one.
+const hourly = every(time.Hour)
