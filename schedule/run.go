@@ -249,7 +249,7 @@ func (r *runner) start(ctx context.Context, term *leader.Term, at time.Time, las
 			r.failure = end.err()
 		case end.state == "":
 			r.unsettled = &end
-			return end.why
+			return end.err()
 		case errors.Is(end.work, ErrNotStarted):
 			r.failure = end.work
 			return nil

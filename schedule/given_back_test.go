@@ -1,0 +1,94 @@
+package schedule_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/pgleader/pgleader/internal/pgfake"
+	"github.com/pgleader/pgleader/leader"
+	"github.com/pgleader/pgleader/schedule"
+)
+
+// The shutdown comes within a round trip of the slot's time.
+func TestClaimWhoseWorkNeverBeganIsGivenBack(t *testing.T) {
+	for name, trouble := range map[string]pgfake.Trouble{
+		"slow answer":        {Slow: 500 * time.Millisecond},
+		"slow request":       {Late: 500 * time.Millisecond},
+		"answer that's lost": {Slow: 500 * time.Millisecond, Loses: pgfake.ErrReset},
+	} {
+		for _, attempts := range []int{1, 3} {
+			t.Run(fmt.Sprint(name, " ", attempts), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					tb := pgfake.NewTable()
+					d := &diary{table: tb}
+					policy := schedule.Policy{Attempts: attempts}
+					for range 4 { // more than the attempts
+						p := start(t, tb, leader.Config{})
+						p.path.Suffer(pgfake.Only(pgfake.KindClaimSlot, trouble))
+						if time.Since(midnight()) < time.Hour {
+							until(30 * time.Minute)
+						}
+						stop := p.follow(t, daily(time.Hour), policy, d.work(0))
+						until(max(time.Hour, time.Since(midnight())) + 200*time.Millisecond)
+						stop()
+						wantOutcomes(t, tb, "01:00 abandoned 0")
+						if n := len(p.reported(schedule.EventGivenBack)); n != 1 {
+							t.Errorf("%d slots were reported as given back, want 1", n)
+						}
+						if tb.Live("job") {
+							t.Error("the lease was not released")
+						}
+					}
+					if n := len(d.all()); n != 0 {
+						t.Errorf("the slot was run %d times while processes shut down", n)
+					}
+					start(t, tb, leader.Config{}).follow(t, daily(time.Hour), policy, d.work(0))
+					time.Sleep(time.Minute)
+					wantOutcomes(t, tb, "01:00 done 1")
+				})
+			})
+		}
+	}
+}
+
+// A program that is about to end, and has not begun.
+func TestWorkThatWasNotStartedGivesTheSlotToTheNextLeader(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tb := pgfake.NewTable()
+		d := &diary{table: tb}
+		until(30 * time.Minute)
+		p := start(t, tb, leader.Config{})
+		stop := p.follow(t, daily(time.Hour), schedule.Policy{Attempts: 1}, func(_ context.Context, s *schedule.Slot) error {
+			d.note(s)
+			return fmt.Errorf("shutting down: %w", schedule.ErrNotStarted)
+		})
+		until(time.Hour + 10*time.Minute)
+		wantOutcomes(t, tb, "01:00 abandoned 0")
+		if n := len(d.all()); n != 1 {
+			t.Errorf("the same leader was asked %d times, want once", n)
+		}
+		stop()
+		start(t, tb, leader.Config{}).follow(t, daily(time.Hour), schedule.Policy{Attempts: 1}, d.work(0))
+		time.Sleep(time.Minute)
+		wantOutcomes(t, tb, "01:00 done 1")
+	})
+}
+
+// What was begun counts: a policy of one attempt means at most once.
+func TestShutdownDuringTheWorkUsesAnAttemptUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tb := pgfake.NewTable()
+		d := &diary{table: tb}
+		until(30 * time.Minute)
+		policy := schedule.Policy{Attempts: 1}
+		stop := start(t, tb, leader.Config{}).follow(t, daily(time.Hour), policy, d.work(time.Hour))
+		until(time.Hour + time.Minute)
+		stop()
+		start(t, tb, leader.Config{}).follow(t, daily(time.Hour), policy, d.work(0))
+		time.Sleep(time.Minute)
+		wantOutcomes(t, tb, "01:00 abandoned 1")
+	})
+}

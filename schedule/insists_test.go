@@ -1,0 +1,126 @@
+package schedule_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/pgleader/pgleader/internal/pgfake"
+	"github.com/pgleader/pgleader/leader"
+	"github.com/pgleader/pgleader/schedule"
+)
+
+// The work calls Complete and forgets the transaction. What became of the slot can't be recorded
+// while that is open.
+func TestForgottenTransactionHoldsAShutdownUpForNoLongerThanATTL(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tb := pgfake.NewTable()
+		until(30 * time.Minute)
+		p := start(t, tb, leader.Config{})
+		forgotten, forget := context.WithCancel(context.Background())
+		defer forget()
+		stop := p.follow(t, daily(time.Hour), schedule.Policy{}, func(ctx context.Context, s *schedule.Slot) error {
+			tx, err := p.pool.BeginTx(forgotten, nil)
+			if err != nil {
+				return err
+			}
+			return s.Complete(ctx, tx)
+		})
+		until(2 * time.Hour) // it is insisted on while nobody shuts down
+		wantOutcomes(t, tb, "01:00 running 1")
+		retries := p.reported(schedule.EventRetry)
+		if len(retries) != 1 || !retries[0].Slot.Equal(midnight().Add(time.Hour)) || retries[0].Err == nil {
+			t.Errorf("reported %+v, want the first failure, with its slot", retries)
+		}
+		began := time.Now()
+		stop()
+		within(t, began, 15*time.Second+2*5*time.Second, "the shutdown was over") // a TTL, and two calls
+		if tb.Live("job") {
+			t.Error("the lease was not released")
+		}
+		end := p.reported(schedule.EventFinished)
+		if len(end) != 1 || end[0].State != "" || end[0].Err == nil {
+			t.Errorf("the end reported is %+v, want one of which the record is not known", end)
+		}
+	})
+}
+
+// Somebody has the row locked in psql, for an hour.
+func TestLockedRowDelaysTheRecordAndNothingElse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tb := pgfake.NewTable()
+		d := &diary{table: tb}
+		until(30 * time.Minute)
+		p := start(t, tb, leader.Config{})
+		p.follow(t, every(24*time.Hour), schedule.Policy{}, d.work(0))
+		p.follow(t, daily(time.Hour), schedule.Policy{}, func(context.Context, *schedule.Slot) error {
+			unlock := tb.LockSlot("job", midnight().Add(time.Hour))
+			time.AfterFunc(time.Hour, unlock)
+			return nil
+		})
+		until(90 * time.Minute)
+		wantOutcomes(t, tb, "01:00 running 1")
+		until(2*time.Hour + time.Minute)
+		wantOutcomes(t, tb, "01:00 done 1")
+	})
+}
+
+// A trigger of the user's refuses the record, for as long as it is there.
+func TestRecordThatIsRefusedIsLeftToTheNextLeader(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tb := pgfake.NewTable()
+		d := &diary{table: tb}
+		until(30 * time.Minute)
+		p := start(t, tb, leader.Config{})
+		p.path.Suffer(func(s pgfake.Statement) pgfake.Trouble {
+			if s.Kind == pgfake.KindFinishSlot && time.Since(midnight()) < 90*time.Minute {
+				return pgfake.Trouble{Fails: pgfake.ServerError("P0001")}
+			}
+			return pgfake.Trouble{}
+		})
+		p.follow(t, every(time.Hour), schedule.Policy{}, d.work(0))
+		until(90 * time.Minute)
+		wantOutcomes(t, tb, "01:00 abandoned 3") // it was run three times, and never recorded
+		until(2*time.Hour + time.Minute)
+		wantOutcomes(t, tb, "01:00 abandoned 3", "02:00 done 1")
+	})
+}
+
+// The call of a program that cron starts does not wait for what will not pass, nor runs it again.
+func TestOneCallReturnsWhatCouldNotBeRecorded(t *testing.T) {
+	refused := pgfake.Only(pgfake.KindFinishSlot, pgfake.Trouble{Fails: pgfake.ServerError("P0001")})
+	for name, call := range map[string]func(*process, slotFunc) error{
+		"RunDue": func(p *process, work slotFunc) error {
+			_, err := p.RunDue(context.Background(), "job", hourly, schedule.Policy{}, work)
+			return err
+		},
+		"RunSlot": func(p *process, work slotFunc) error {
+			_, err := p.RunSlot(context.Background(), "job", midnight(), work)
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				tb := pgfake.NewTable()
+				d := &diary{table: tb}
+				p := start(t, tb, leader.Config{})
+				p.path.Suffer(refused)
+				began := time.Now()
+				err := call(p, func(_ context.Context, s *schedule.Slot) error {
+					d.note(s)
+					return errBroken
+				})
+				var server pgfake.ServerError
+				if !errors.Is(err, errBroken) || !errors.As(err, &server) {
+					t.Errorf("%v, want the work's error and the server's", err)
+				}
+				within(t, began, 20*time.Second, "the call returned")
+				if n := len(d.all()); n != 1 {
+					t.Errorf("%d runs, want 1", n)
+				}
+			})
+		})
+	}
+}
