@@ -66,7 +66,7 @@ func (s *Scheduler) conclude(ctx context.Context, slot *Slot, err error) ending 
 		return s.lookUp(ctx, end, lost)
 	case lost != nil: // the next leader finds the slot running under an older term
 		end.state, end.why = StateAbandoned, lost
-	case err != nil && ctx.Err() != nil:
+	case err != nil && slot.interrupted(ctx):
 		return s.record(ctx, end, StateAbandoned, "interrupted: "+err.Error())
 	case err != nil:
 		return s.record(ctx, end, StateFailed, err.Error())
@@ -141,6 +141,12 @@ func (s *Slot) lost() error {
 		return err
 	}
 	return nil
+}
+
+// interrupted reports whether the work's context ended from outside, by a shutdown, and not with a
+// term that work has resigned.
+func (s *Slot) interrupted(ctx context.Context) bool {
+	return ctx.Err() != nil && context.Cause(ctx) != context.Cause(s.term.Context()) //nolint:errorlint // the same one
 }
 
 // is reports whether the record is still about this attempt.

@@ -51,10 +51,8 @@ func TestForgottenTransactionHoldsAShutdownUpForNoLongerThanATTL(t *testing.T) {
 func TestLockedRowDelaysTheRecordAndNothingElse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tb := pgfake.NewTable()
-		d := &diary{table: tb}
 		until(30 * time.Minute)
 		p := start(t, tb, leader.Config{})
-		p.follow(t, every(24*time.Hour), schedule.Policy{}, d.work(0))
 		p.follow(t, daily(time.Hour), schedule.Policy{}, func(context.Context, *schedule.Slot) error {
 			unlock := tb.LockSlot("job", midnight().Add(time.Hour))
 			time.AfterFunc(time.Hour, unlock)
