@@ -10,13 +10,17 @@ import (
 
 	"github.com/pgleader/pgleader/internal/pgtest"
 	"github.com/pgleader/pgleader/leader"
-	"github.com/pgleader/pgleader/leader/pgxlisten"
-	"github.com/pgleader/pgleader/leader/pqlisten"
+	"github.com/pgleader/pgleader/leader/pgxwake"
+	"github.com/pgleader/pgleader/leader/pqwake"
 )
 
 var listeners = map[string]func(context.Context, string, func(string)) error{
-	"postgres": pqlisten.Listen,
-	"pgx":      pgxlisten.Listen,
+	"postgres": func(ctx context.Context, url string, wake func(string)) error {
+		return pqwake.Listen(ctx, pqwake.Config{URL: url, Wake: wake})
+	},
+	"pgx": func(ctx context.Context, url string, wake func(string)) error {
+		return pgxwake.Listen(ctx, pgxwake.Config{URL: url, Wake: wake})
+	},
 }
 
 // patientCandidate looks once an hour unless something wakes it.
@@ -176,13 +180,4 @@ func TestListenerWithoutAServerDoesNotSpin(t *testing.T) {
 			t.Errorf("it woke everyone %d times in 3 outages", n)
 		}
 	})
-}
-
-func TestListenRefusesAURLThatCannotBeParsed(t *testing.T) {
-	t.Parallel()
-	ctx, stop := context.WithTimeout(t.Context(), patience)
-	defer stop()
-	if err := pgxlisten.Listen(ctx, "postgres://[", func(string) {}); err == nil || errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("pgxlisten.Listen = %v, want the parser's error", err)
-	}
 }
