@@ -10,8 +10,8 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/lib/pq"
 
-	"github.com/pgleader/pgleader/leader/pgxlisten"
-	"github.com/pgleader/pgleader/leader/pqlisten"
+	"github.com/pgleader/pgleader/leader/pgxwake"
+	"github.com/pgleader/pgleader/leader/pqwake"
 )
 
 // A driver opens pools as docs/operations.md recommends.
@@ -22,8 +22,12 @@ type driver struct {
 }
 
 var drivers = []driver{
-	{"lib/pq", connectPQ, pqlisten.Listen},
-	{"pgx", connectPGX, pgxlisten.Listen},
+	{"lib/pq", connectPQ, func(ctx context.Context, url string, wake func(string)) error {
+		return pqwake.Listen(ctx, pqwake.Config{URL: url, Wake: wake})
+	}},
+	{"pgx", connectPGX, func(ctx context.Context, url string, wake func(string)) error {
+		return pgxwake.Listen(ctx, pgxwake.Config{URL: url, Wake: wake})
+	}},
 }
 
 func (d driver) open(url string) (*sql.DB, error) {

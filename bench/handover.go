@@ -104,16 +104,23 @@ func (b *bench) crew(ctx context.Context, d driver, listen bool) (func() (time.D
 			continue
 		}
 		listening := make(chan struct{}, 1)
-		go d.listen(ctx, b.url, func(job string) {
-			if job == "" {
-				select {
-				case listening <- struct{}{}:
-				default:
+		ended := make(chan error, 1)
+		go func() {
+			ended <- d.listen(ctx, b.url, func(job string) {
+				if job == "" {
+					select {
+					case listening <- struct{}{}:
+					default:
+					}
 				}
-			}
-			electors[i].Wake(job)
-		})
-		<-listening
+				electors[i].Wake(job)
+			})
+		}()
+		select {
+		case <-listening:
+		case err := <-ended:
+			return nil, err
+		}
 	}
 	term, err := electors[0].Campaign(ctx, job)
 	if err != nil {

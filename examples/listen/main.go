@@ -12,7 +12,7 @@ import (
 	_ "github.com/jackc/pgx/v5/stdlib"
 
 	"github.com/pgleader/pgleader/leader"
-	"github.com/pgleader/pgleader/leader/pgxlisten" // or pqlisten
+	"github.com/pgleader/pgleader/leader/pgxwake" // or pqwake
 	"github.com/pgleader/pgleader/migrations"
 )
 
@@ -39,8 +39,9 @@ func main() {
 	}})
 	check(err)
 	go func() { // one for the whole process, whatever the number of jobs
-		if err := pgxlisten.Listen(ctx, url, second.Wake); ctx.Err() == nil {
-			log.Fatal(err) // a URL that cannot be parsed
+		err := pgxwake.Listen(ctx, pgxwake.Config{URL: url, Wake: second.Wake})
+		if ctx.Err() == nil { // what waiting can't mend, such as a wrong password
+			log.Fatal(err)
 		}
 	}()
 	go func() {

@@ -10,8 +10,8 @@ import (
 
 	"github.com/pgleader/pgleader/internal/pgtest"
 	"github.com/pgleader/pgleader/leader"
-	"github.com/pgleader/pgleader/leader/pgxlisten"
-	"github.com/pgleader/pgleader/leader/pqlisten"
+	"github.com/pgleader/pgleader/leader/pgxwake"
+	"github.com/pgleader/pgleader/leader/pqwake"
 )
 
 func TestReleaseWakesACandidateThatWouldLookInAnHour(t *testing.T) {
@@ -114,19 +114,13 @@ func TestListenerWithoutAServerDoesNotSpin(t *testing.T) {
 	})
 }
 
-func TestListenRefusesAURLThatCannotBeParsed(t *testing.T) {
-	t.Parallel()
-	ctx, stop := context.WithTimeout(t.Context(), patience)
-	defer stop()
-	err := pgxlisten.Listen(ctx, "postgres://[", func(string) {})
-	if err == nil || errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("pgxlisten.Listen = %v, want the parser's error", err)
-	}
-}
-
 var listeners = map[string]func(context.Context, string, func(string)) error{
-	"postgres": pqlisten.Listen,
-	"pgx":      pgxlisten.Listen,
+	"postgres": func(ctx context.Context, url string, wake func(string)) error {
+		return pqwake.Listen(ctx, pqwake.Config{URL: url, Wake: wake})
+	},
+	"pgx": func(ctx context.Context, url string, wake func(string)) error {
+		return pgxwake.Listen(ctx, pgxwake.Config{URL: url, Wake: wake})
+	},
 }
 
 // listen starts the driver's listener, and waits until it listens. It checks that the listener ends
