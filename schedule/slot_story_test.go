@@ -62,7 +62,7 @@ func drawStory(t *rapid.T) slotStory {
 			ends:  rapid.SampledFrom([]string{returns, returns, completes, completes, completes, fails, rollsBack}).Draw(t, "ends"),
 		})
 	}
-	kinds := []string{"crash", "shutdown", "cut off", "slow", "lost answers", "wall clock", "suspend"}
+	kinds := []string{"crash", "shutdown", "cut off", "slow", "lost answers", "late", "wall clock", "suspend"}
 	for range rapid.IntRange(0, 8).Draw(t, "strokes") {
 		s.strokes = append(s.strokes, stroke{
 			after:   duration("after", 0, 15*time.Second),
@@ -116,6 +116,15 @@ func befall(
 				return pgfake.Trouble{Loses: pgfake.ErrReset}
 			}
 			return pgfake.Trouble{}
+		})
+		heal()
+	case "late": // what is sent arrives once more, after its own retry if it has one
+		w.path.Suffer(func(st pgfake.Statement) pgfake.Trouble {
+			late := pgfake.Trouble{Again: s.lasts / 2}
+			if st.Nth%2 == 0 {
+				late.Loses = pgfake.ErrReset
+			}
+			return late
 		})
 		heal()
 	case "wall clock":

@@ -132,6 +132,14 @@ func TestSlotIsBegunAndFinishedByTheRules(t *testing.T) {
 				t.Errorf("finished what was %q", state)
 			}
 		}
+		for attempt, want := range []int64{0, 1, 0} { // that a request means; the slot has had one
+			request := db.RequestSlotParams{
+				JobName: job, Slot: slot("done", 2), Attempt: int32(attempt), Error: "requested",
+			}
+			if n, err := q.RequestSlot(t.Context(), request); n != want || err != nil {
+				t.Errorf("a request after attempt %d changed %d rows, %v; want %d", attempt, n, err, want)
+			}
+		}
 		at := slot("running", 2)
 		resign(t, term)
 		if row, err := claim(slot("", 0), same); !errors.Is(err, sql.ErrNoRows) {

@@ -225,7 +225,7 @@ WHERE l.holder = excluded.holder AND l.token = excluded.token AND l.expires_at >
 	{
 		"a late end decides the next attempt", "10",
 		[]edit{{slotSQL, "const finishSlot ", "AND attempt = $7", "AND $7::integer > 0"}},
-		slots("TestLateDuplicateOfAnyStatementDecidesNothing"),
+		contract("TestSlotIsBegunAndFinishedByTheRules"),
 	},
 	{
 		"a late claim begins the next attempt", "10",
@@ -238,7 +238,7 @@ WHERE l.holder = excluded.holder AND l.token = excluded.token AND l.expires_at >
 	{
 		"a late request asks for another run", "10",
 		[]edit{{slotSQL, "const requestSlot ", "AND attempt = $4", "AND $4::integer >= 0"}},
-		slots("TestLateDuplicateOfAnyStatementDecidesNothing"),
+		contract("TestSlotIsBegunAndFinishedByTheRules"),
 	},
 	{
 		"a late dismissal hits the successor", "2",
