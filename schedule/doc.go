@@ -30,7 +30,7 @@
 //
 // # What happens once
 //
-// Of a slot's attempts, one at most is at work in time of the database, and one at most is recorded
+// At any moment one attempt of a slot at most runs under a live term, and one at most is recorded
 // as done. A process that dies in the middle leaves its slot to the next leader, which runs it
 // again: whatever the work had done by then is done twice, unless it is undone with it.
 // [Slot.Complete] finishes the slot inside your own transaction: the report's rows and "this slot
