@@ -38,7 +38,7 @@ func Start(c Command, until time.Time) (*Child, error) {
 		return nil, err
 	}
 	d := newDeadline(until)
-	if d.left() <= 0 {
+	if d.remaining() <= 0 {
 		return nil, errTooLate
 	}
 	cmd := &exec.Cmd{Path: path, Args: c.Args, Env: c.Env, Dir: c.Dir}
@@ -79,7 +79,7 @@ func (c *Child) supervise(cmd *exec.Cmd) {
 	}()
 	for running := true; running; {
 		c.mu.Lock()
-		left, stop := c.until.left(), c.stop
+		left, stop := c.until.remaining(), c.stop
 		c.mu.Unlock()
 		if !c.result.Killed && (stop || left <= 0) {
 			c.result.Killed, c.result.Expired = true, !stop

@@ -69,7 +69,7 @@ func Start(c Command, until time.Time) (*Child, error) {
 	}
 	go child.supervise()
 	// A keeper that does not read blocks this, until supervise kills it.
-	err = child.orders.Encode(spec{path, c.Args, c.Env, c.Dir, child.grace, order{until, d.left(), false}})
+	err = child.orders.Encode(spec{path, c.Args, c.Env, c.Dir, child.grace, order{until, d.remaining(), false}})
 	if err != nil {
 		child.keeper.Process.Kill()
 	}
@@ -77,7 +77,7 @@ func Start(c Command, until time.Time) (*Child, error) {
 	case <-child.begun:
 		return child, nil
 	case <-child.done:
-		return child.early()
+		return child.startResult()
 	}
 }
 
@@ -145,12 +145,12 @@ func (c *Child) startKeeper(command Command) error {
 	return nil
 }
 
-// early is Start's result if the keeper is done already.
-func (c *Child) early() (*Child, error) {
+// startResult is Start's result if the keeper is done already.
+func (c *Child) startResult() (*Child, error) {
 	switch {
 	case c.pgid != 0:
 		return c, nil
-	case c.last == nil && c.wanted.left() <= 0 || c.last != nil && c.last.Value == 0:
+	case c.last == nil && c.wanted.remaining() <= 0 || c.last != nil && c.last.Value == 0:
 		return nil, errTooLate
 	case c.last == nil:
 		return nil, errors.New("child: the keeper died before it started the command")
@@ -165,7 +165,7 @@ func (c *Child) Extend(until time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.until, c.wanted = until, newDeadline(until)
-	c.tell()
+	c.sendOrder()
 }
 
 // Stop asks the command to end, by SIGTERM, and has it killed after its Grace. It does not wait for it.
@@ -176,13 +176,13 @@ func (c *Child) Stop() {
 		return
 	}
 	c.stopped = time.Now()
-	c.tell()
+	c.sendOrder()
 	c.keeper.Process.Signal(syscall.SIGCONT) // somebody may have stopped it, and the command deserves its SIGTERM
 	c.status.SetReadDeadline(time.Now())     // wakes supervise, for the time that it waits for has changed
 }
 
-// tell sends an order, or sees to it that one follows the one that is under way. The caller holds mu.
-func (c *Child) tell() {
+// sendOrder sends an order, or sees to it that one follows the one that is under way. The caller holds mu.
+func (c *Child) sendOrder() {
 	if c.over {
 		return
 	}
@@ -192,7 +192,7 @@ func (c *Child) tell() {
 	}
 	c.underWay, c.dirty, c.sent = true, false, c.wanted
 	// An error means that the keeper is dead, which supervise sees.
-	_ = c.orders.Encode(order{c.until, c.wanted.left(), !c.stopped.IsZero()})
+	_ = c.orders.Encode(order{c.until, c.wanted.remaining(), !c.stopped.IsZero()})
 }
 
 // Signal sends the signal to the command's process group. The error is [os.ErrProcessDone] if nothing is left of it.
@@ -203,7 +203,7 @@ func (c *Child) Signal(sig os.Signal) error {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.look()
+	c.readReports()
 	if c.over {
 		return os.ErrProcessDone
 	}

@@ -45,7 +45,7 @@ func keep(controlFD, statusFD int) {
 		return
 	}
 	k := newKeeper(s)
-	if k.until.left() <= 0 {
+	if k.until.remaining() <= 0 {
 		report{Kind: reportRefused}.send(status)
 		return
 	}
@@ -75,14 +75,14 @@ func keep(controlFD, statusFD int) {
 		select {
 		case o, ok := <-orders:
 			if ok {
-				k.follow(o)
+				k.obey(o)
 				report{Kind: reportHeard}.send(status)
 			} else {
 				orders = nil
 				k.terminate() // the caller is dead
 			}
 		case <-children:
-		case <-time.After(k.wait()):
+		case <-time.After(k.untilDue()):
 		}
 	}
 	k.end.send(status)

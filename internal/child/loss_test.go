@@ -87,7 +87,7 @@ func TestEitherClockEndsTheTime(t *testing.T) {
 		"monotonic": {now, now.Round(0).Add(time.Hour)},
 		"wall":      {now.Add(time.Hour), now.Round(0)},
 	} {
-		if left := d.left(); left > 0 {
+		if left := d.remaining(); left > 0 {
 			t.Errorf("by the %s clock it is over, but %v are left", name, left)
 		}
 	}
@@ -95,7 +95,7 @@ func TestEitherClockEndsTheTime(t *testing.T) {
 	c := start(t, Command{Args: sh("sleep 60"), Grace: time.Minute}, time.Hour)
 	c.mu.Lock()
 	c.until = time.Now().Round(0).Add(-time.Second)
-	c.tell()
+	c.sendOrder()
 	c.mu.Unlock()
 	if r := result(t, c); !r.Expired {
 		t.Errorf("%+v", r)
@@ -301,7 +301,7 @@ func TestKeeperGivesUpWhatItCannotKill(t *testing.T) {
 		t.Error("it gives up although it had no time to see the effect")
 	}
 	k.rounds = giveUpRounds + 1
-	if want := (report{Kind: reportEnded, Value: 137, Left: true}); !k.step() || k.end != want {
+	if want := (report{Kind: reportEnded, Value: 137, Survivors: true}); !k.step() || k.end != want {
 		t.Errorf("it reports %+v, want %+v", k.end, want)
 	}
 }
