@@ -8,8 +8,9 @@ import (
 	"time"
 )
 
-// The keeper gives up when SIGKILL has had no effect for this long and this many times. It has none on what runs under
-// another user, or waits for a device. The time alone could pass in one step, if the machine stands still.
+// The keeper gives up when SIGKILL has had no effect for this long and this many times. It has none
+// on what runs under another user, or waits for a device. The time alone could pass in one step, if
+// the machine stands still.
 const (
 	giveUpAfter  = time.Second
 	giveUpRounds = 50
@@ -88,7 +89,8 @@ func (k *keeper) untilKill() time.Duration {
 	return min(k.until.remaining()+k.grace, time.Until(k.terminated.Add(k.grace)))
 }
 
-// reap collects the command, and on Linux the orphans too. Nothing else in this process waits for children.
+// reap collects the command, and on Linux the orphans too. Nothing else in this process waits for
+// children.
 func (k *keeper) reap() {
 	for {
 		var status syscall.WaitStatus
@@ -120,7 +122,8 @@ func (k *keeper) terminate() {
 	}
 }
 
-// terminateStrays asks those to end who left the group, each once. They show when their parents are gone.
+// terminateStrays asks those to end who left the group, each once. They show when their parents are
+// gone.
 func (k *keeper) terminateStrays() {
 	if k.alone || !k.exited || syscall.Kill(-k.pgid, 0) == nil {
 		return

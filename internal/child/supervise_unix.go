@@ -9,14 +9,15 @@ import (
 	"time"
 )
 
-// answerWithin is how long after the group's end the keeper has to say so. It needs less, unless something can't be killed;
-// then it gives up earlier than this.
+// answerWithin is how long after the group's end the keeper has to say so. It needs less, unless
+// something can't be killed; then it gives up earlier than this.
 const answerWithin = 2 * time.Second
 
 // The time alone could pass in one step, if the machine stands still or this process is stopped.
 const answerRounds = int(answerWithin / wallCheck / 2)
 
-// supervise follows the keeper until it has ended, kills the group if the keeper does not, and then closes done.
+// supervise follows the keeper until it has ended, kills the group if the keeper does not, and then
+// closes done.
 func (c *Child) supervise() {
 	for !c.ended() {
 		c.setReadDeadline()
@@ -39,7 +40,8 @@ func (c *Child) ended() bool {
 	return c.over
 }
 
-// setReadDeadline wakes the reader at the next moment that something is due, which Stop brings forward.
+// setReadDeadline wakes the reader at the next moment that something is due, which Stop brings
+// forward.
 func (c *Child) setReadDeadline() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -50,8 +52,8 @@ func (c *Child) setReadDeadline() {
 	c.status.SetReadDeadline(time.Now().Add(wait))
 }
 
-// untilDead is the time until the group has to be dead. It goes by what the keeper has heard, as that is when a keeper in good
-// health would have killed it.
+// untilDead is the time until the group has to be dead. It goes by what the keeper has heard, as
+// that is when a keeper in good health would have killed it.
 func (c *Child) untilDead() time.Duration {
 	left := min(c.heard.remaining(), c.wanted.remaining()) + c.grace
 	if !c.stopped.IsZero() {
@@ -64,7 +66,8 @@ func (c *Child) untilDead() time.Duration {
 func (c *Child) killIfOverdue() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	// After a stop of this process the group's number may be another group's, if the keeper has reported the end meanwhile.
+	// After a stop of this process the group's number may be another group's, if the keeper has
+	// reported the end meanwhile.
 	c.readReports()
 	if c.over || c.overdue.IsZero() && c.untilDead() > 0 {
 		return
@@ -87,8 +90,8 @@ func (c *Child) kill() {
 	}
 }
 
-// readReports takes in all reports that have arrived. It does not wait, and the caller holds mu: after it, what this process
-// believes of the group is as recent as can be.
+// readReports takes in all reports that have arrived. It does not wait, and the caller holds mu:
+// after it, what this process believes of the group is as recent as can be.
 func (c *Child) readReports() {
 	if c.over {
 		return
@@ -126,15 +129,16 @@ func (c *Child) handleReport(r report) {
 	}
 }
 
-// finish leaves no process behind. The keeper has nothing to do any more, and could be stopped before it exits. It does not
-// hold mu, so that Extend does not block: nothing changes after over.
+// finish leaves no process behind. The keeper has nothing to do any more, and could be stopped
+// before it exits. It does not hold mu, so that Extend does not block: nothing changes after over.
 func (c *Child) finish() {
 	c.keeper.Process.Kill()
 	r := &c.result
 	// The keeper takes it for an exit if this process's SIGKILL comes before its own.
 	r.Expired = !c.overdue.IsZero() && c.stopped.IsZero()
 	if c.last != nil {
-		r.ExitCode, r.Expired, r.Killed = int(c.last.Value), r.Expired || c.last.Expired, r.Killed || c.last.Killed
+		r.ExitCode = int(c.last.Value)
+		r.Expired, r.Killed = r.Expired || c.last.Expired, r.Killed || c.last.Killed
 		if c.last.Survivors {
 			r.Err = errSurvivors
 		}
