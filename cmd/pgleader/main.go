@@ -73,7 +73,7 @@ It connects by --database-url, by DATABASE_URL, or by the usual PG* variables.`,
 		return hint(err, "see '%s --help'", cmd.CommandPath())
 	})
 	root.AddCommand(a.runCommand(), a.tryCommand(), a.slotCommand(), a.cronCommand(), a.nextCommand())
-	root.AddCommand(a.statusCommand(), a.historyCommand(), a.checkCommand(), a.resignCommand(), a.rerunCommand())
+	root.AddCommand(a.statusCommand(), a.historyCommand(), a.checkCommand(), a.dismissCommand(), a.rerunCommand())
 	root.AddCommand(a.migrateCommand(), a.doctorCommand(), a.versionCommand())
 	return root
 }

@@ -30,7 +30,7 @@ func mustRun(t *testing.T, args ...string) {
 	}
 }
 
-func TestResignLetsNobodyLeadBeforeTheOldLeaderKnows(t *testing.T) {
+func TestDismissLetsNobodyLeadBeforeTheOldLeaderKnows(t *testing.T) {
 	t.Parallel()
 	rawURL := pgtest.NewURL(t)
 	first, second := newElector(t, rawURL), newElector(t, rawURL)
@@ -40,7 +40,7 @@ func TestResignLetsNobodyLeadBeforeTheOldLeaderKnows(t *testing.T) {
 	if err != nil || !ok {
 		t.Fatal(ok, err)
 	}
-	mustRun(t, "resign", "nightly-report", "--database-url", rawURL)
+	mustRun(t, "dismiss", "nightly-report", "--database-url", rawURL)
 	next, err := second.Campaign(ctx, "nightly-report")
 	if err != nil {
 		t.Fatal(err)

@@ -116,7 +116,7 @@ func (o *operator) repeatable(run leader.SlotRun) (leader.SlotRun, error) {
 	}
 	return run, negative(hint(fmt.Errorf("slot %s of %s is running, under %s", slotStamp(run.Slot), shown(run.Job),
 		shown(run.Holder)),
-		"wait for its end, or take the job away from its leader with 'pgleader resign'; a slot that was cut off is run "+
+		"wait for its end, or take the job away from its leader with 'pgleader dismiss'; a slot that was cut off is run "+
 			"again by itself"))
 }
 

@@ -32,7 +32,7 @@ database's.
 
 The state is one of
   led        the holder leads; with a remark if it is late with its renewals
-  dismissed  'pgleader resign' took the job away; nobody leads until the time left is over
+  dismissed  'pgleader dismiss' took the job away; nobody leads until the time left is over
   no leader  the lease was released or expired; SINCE says when, HOLDER who led last
   never led  there is no lease: nobody has ever led a job of this name
 

@@ -9,11 +9,11 @@ import (
 	"github.com/pgleader/pgleader/leader"
 )
 
-func (a *app) resignCommand() *cobra.Command {
+func (a *app) dismissCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:   "resign JOB",
+		Use:   "dismiss JOB",
 		Short: "take a job away from its leader, without two at once",
-		Long: `resign takes a job away from whoever leads it, for a leader that is stuck, or should move
+		Long: `dismiss takes a job away from whoever leads it, for a leader that is stuck, or should move
 to another host. The leader steps down at its next renewal. Nobody leads the job until its
 lease would have expired, as the old leader may believe in it for so long; then every
 candidate may be elected, the old leader too if it still runs. Stop it first to prevent that.
@@ -21,7 +21,7 @@ candidate may be elected, the old leader too if it still runs. Stop it first to 
 The lease says who did it: its holder is operator:USER@HOST and a random part until then.
 
 It exits with 0; with 1 if nobody leads the job; with 125 if it could not ask.`,
-		Example:           `  pgleader resign mail-worker && pgleader status --watch mail-worker`,
+		Example:           `  pgleader dismiss mail-worker && pgleader status --watch mail-worker`,
 		Args:              oneJob,
 		ValidArgsFunction: a.completeJob,
 		RunE: func(cmd *cobra.Command, args []string) error {
