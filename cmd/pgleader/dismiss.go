@@ -6,6 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pgleader/pgleader/cmd/pgleader/internal/judge"
+	"github.com/pgleader/pgleader/cmd/pgleader/internal/words"
 	"github.com/pgleader/pgleader/leader"
 )
 
@@ -26,27 +28,30 @@ It exits with 0; with 1 if nobody leads the job; with 125 if it could not ask.`,
 		ValidArgsFunction: a.completeJob,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			job := args[0]
-			o, err := a.operator()
+			o, err := a.session()
 			if err != nil {
 				return err
 			}
 			defer o.close()
 			lease, err := o.Dismiss(cmd.Context(), job)
 			if errors.Is(err, leader.ErrNotLed) {
-				return negative(hint(fmt.Errorf("nobody leads %s, so there is nothing to take away", shown(job)),
-					"'pgleader status' shows the jobs that were ever led; a candidate that runs takes a free job within seconds"))
+				return negative(words.WithHint(
+					fmt.Errorf("nobody leads %s, so there is nothing to take away", words.Name(job)),
+					"'pgleader status' shows the jobs that were ever led; "+
+						"a candidate that runs takes a free job within seconds"))
 			}
 			if err != nil {
 				return err
 			}
 			verb := "led"
-			if stateOf(lease) == dismissed {
+			if judge.StateOf(lease) == judge.Dismissed {
 				verb = "had taken it away before, and held"
 			}
-			fmt.Fprintf(a.stdout, "%s %s %s, under token %d, since %s\n", shown(lease.Holder), verb, shown(job), lease.Token,
-				stamp(lease.AcquiredAt))
-			fmt.Fprintf(a.stdout, "nobody leads it until %s, for %s; then every candidate may be elected\n",
-				stamp(lease.ExpiresAt), span(lease.Left))
+			fmt.Fprintf(a.stdout, "%s %s %s, under token %d, since %s\n", words.Name(lease.Holder),
+				verb, words.Name(job), lease.Token, words.Instant(lease.AcquiredAt))
+			fmt.Fprintf(a.stdout,
+				"nobody leads it until %s, for %s; then every candidate may be elected\n",
+				words.Instant(lease.ExpiresAt), words.Span(lease.Left))
 			return nil
 		},
 	}

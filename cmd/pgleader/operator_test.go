@@ -62,10 +62,11 @@ func TestRerunIsDoneByTheNextCall(t *testing.T) {
 	attempts := 0
 	call := func() {
 		t.Helper()
-		_, err := elector.RunSlot(t.Context(), "nightly-report", slot, func(_ context.Context, s *leader.Slot) error {
-			attempts = s.Attempt()
-			return nil
-		})
+		_, err := elector.RunSlot(t.Context(), "nightly-report", slot,
+			func(_ context.Context, s *leader.Slot) error {
+				attempts = s.Attempt()
+				return nil
+			})
 		if err != nil {
 			t.Fatal(err)
 		}
