@@ -18,7 +18,7 @@ import (
 // durationVar adds a flag for a duration. A default of 0 is not shown: usage says what holds then.
 func durationVar(
 	cmd *cobra.Command, into *time.Duration, name string, value time.Duration,
-	within limit[time.Duration], usage string,
+	within bound[time.Duration], usage string,
 ) {
 	*into = value
 	f := cmd.Flags().VarPF(&bounded[time.Duration]{
@@ -32,7 +32,7 @@ func durationVar(
 
 // numberVar adds a flag for a number, as durationVar does.
 func numberVar(
-	cmd *cobra.Command, into *int, name, short string, value int, within limit[int], usage string,
+	cmd *cobra.Command, into *int, name, short string, value int, within bound[int], usage string,
 ) {
 	*into = value
 	f := cmd.Flags().VarPF(&bounded[int]{
@@ -76,10 +76,10 @@ func plainFlagError(err error) error {
 	return err
 }
 
-// A limit says what is wanted instead of a value, or "" if the value is within it.
-type limit[T int | time.Duration] func(T) (want string)
+// A bound says what is wanted instead of a value, or "" if the value is within it.
+type bound[T int | time.Duration] func(T) (want string)
 
-func between[T int | time.Duration](least, most T) limit[T] {
+func between[T int | time.Duration](least, most T) bound[T] {
 	return func(v T) string {
 		if v < least || v > most {
 			return fmt.Sprintf("%v to %v", least, most)
@@ -88,7 +88,7 @@ func between[T int | time.Duration](least, most T) limit[T] {
 	}
 }
 
-func atLeast[T int | time.Duration](least T) limit[T] {
+func atLeast[T int | time.Duration](least T) bound[T] {
 	return func(v T) string {
 		if v < least {
 			return fmt.Sprintf("at least %v", least)
@@ -111,7 +111,7 @@ func judgedLater[T int | time.Duration](T) string { return "" }
 type bounded[T int | time.Duration] struct {
 	name          string
 	into          *T
-	within        limit[T]
+	within        bound[T]
 	parse         func(string) (T, error)
 	kind, example string
 }

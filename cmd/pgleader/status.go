@@ -110,10 +110,8 @@ func (a *app) watchStatus(
 		}
 		if err != nil {
 			printError(a.stderr, err)
-		} else if err := a.printStatus(options, leases); err != nil {
+		} else if err = a.printStatus(options, leases); err != nil {
 			return err
-		} else if !options.json {
-			fmt.Fprintln(a.stdout)
 		}
 		select {
 		case <-ctx.Done():
@@ -137,6 +135,9 @@ type leaseJSON struct {
 func (a *app) printStatus(options statusOptions, leases []leader.Lease) error {
 	if !options.json {
 		a.printLeases(leases)
+		if options.watch { // sets it apart from the next
+			fmt.Fprintln(a.stdout)
+		}
 		return nil
 	}
 	rows := make([]leaseJSON, len(leases))

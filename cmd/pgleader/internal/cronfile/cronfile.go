@@ -55,7 +55,7 @@ func (e *Error) Unwrap() error { return e.Err }
 // Read reads and checks a file. The error is an [*Error] behind the path, or that of the file
 // system.
 func Read(path string) (*File, error) {
-	text, err := os.ReadFile(path) //nolint:gosec // the user named it
+	text, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}

@@ -45,6 +45,7 @@ func wentWrong(s leader.SlotState) bool {
 	switch s {
 	case leader.SlotFailed, leader.SlotAbandoned, leader.SlotMissed, CutOff:
 		return true
+	default:
+		return false
 	}
-	return false
 }

@@ -8,20 +8,20 @@ import (
 // WithHint adds to an error what the user should do about it. The error's own message stays as it
 // is.
 func WithHint(err error, format string, args ...any) error {
-	return hinted{err, fmt.Sprintf(format, args...)}
+	return hintError{err, fmt.Sprintf(format, args...)}
 }
 
 // HintOf returns the hint that an error carries. Without one ok is false.
 func HintOf(err error) (hint string, ok bool) {
-	var h hinted
+	var h hintError
 	ok = errors.As(err, &h)
 	return h.hint, ok
 }
 
-type hinted struct {
+type hintError struct {
 	err  error
 	hint string
 }
 
-func (h hinted) Error() string { return h.err.Error() }
-func (h hinted) Unwrap() error { return h.err }
+func (h hintError) Error() string { return h.err.Error() }
+func (h hintError) Unwrap() error { return h.err }

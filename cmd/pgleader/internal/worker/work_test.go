@@ -67,7 +67,7 @@ func TestCommandIsEndedWithItsTerm(t *testing.T) {
 // Zero is not a default: the command gets no time at all.
 func TestCommandIsKilledAtOnceIfItHasNoTimeToStop(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, Config{StopWithin: 0})
+	r := newRig(t, Config{TTL: time.Hour, StopWithin: 0}) // a part of the TTL would be minutes
 	term := newTerm(t, time.Minute)
 	results := r.start(r.script("trap '' TERM; "+readyAndOn), term)
 	r.waitFor(t, "ready")
