@@ -14,8 +14,9 @@ import (
 // nobody leads the job, not even this elector; then every candidate may be elected, the old leader
 // too if it still runs.
 //
-// It returns ErrNotLed if nobody leads the job, also because it was dismissed already. While a
-// guarded transaction of the leader's is open it waits, for TTL/3 at most.
+// It returns ErrNotLed if the lease is free. Of a job that was dismissed already it returns that
+// lease, and changes nothing. While a guarded transaction of the leader's is open it waits, for
+// TTL/3 at most.
 func (e *Elector) Dismiss(ctx context.Context, job string) (Lease, error) {
 	if err := CheckJob(job); err != nil {
 		return Lease{}, err
@@ -31,8 +32,10 @@ func (e *Elector) Dismiss(ctx context.Context, job string) (Lease, error) {
 			return Lease{}, fmt.Errorf("leader: dismiss the leader of %q: %w", job, err)
 		case held.Holder == as && held.Token == asked.Token+1:
 			return asked, nil // the answer was lost
-		case !held.Live() || held.Dismissed():
+		case !held.Live():
 			return Lease{}, fmt.Errorf("%w: %q", ErrNotLed, job)
+		case held.Dismissed():
+			return held, nil
 		}
 		asked = held
 		n, err := pgcall.Ask(ctx, e.calls, func(ctx context.Context, q db.Querier) (int64, error) {

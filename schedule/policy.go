@@ -58,22 +58,23 @@ func (p Policy) withDefaults() Policy {
 	return p
 }
 
+// The limits of a policy.
 const (
-	minGrace    = time.Millisecond // less is a number without a unit
-	minKeep     = time.Minute      // a statement that arrives late must find the record
-	maxAttempts = 1000
+	MinGrace    = time.Millisecond // less is a number without a unit
+	MinKeep     = time.Minute      // a statement that arrives late must find the record
+	MaxAttempts = 1000
 )
 
 // Validate returns ErrSchedule for a policy that Run would refuse.
 func (p Policy) Validate() error {
 	p = p.withDefaults()
 	switch {
-	case p.Grace < minGrace:
-		return fmt.Errorf("%w: Policy.Grace is %v, want at least %v", ErrSchedule, p.Grace, minGrace)
-	case p.Attempts < 1 || p.Attempts > maxAttempts:
-		return fmt.Errorf("%w: Policy.Attempts is %d, want 1 to %d", ErrSchedule, p.Attempts, maxAttempts)
-	case p.Keep < minKeep:
-		return fmt.Errorf("%w: Policy.Keep is %v, want at least %v", ErrSchedule, p.Keep, minKeep)
+	case p.Grace < MinGrace:
+		return fmt.Errorf("%w: Policy.Grace is %v, want at least %v", ErrSchedule, p.Grace, MinGrace)
+	case p.Attempts < 1 || p.Attempts > MaxAttempts:
+		return fmt.Errorf("%w: Policy.Attempts is %d, want 1 to %d", ErrSchedule, p.Attempts, MaxAttempts)
+	case p.Keep < MinKeep:
+		return fmt.Errorf("%w: Policy.Keep is %v, want at least %v", ErrSchedule, p.Keep, MinKeep)
 	case p.CatchUp != CatchUpLatest && p.CatchUp != CatchUpAll && p.CatchUp != CatchUpSkip:
 		return fmt.Errorf("%w: Policy.CatchUp is %q, want %q, %q or %q",
 			ErrSchedule, p.CatchUp, CatchUpLatest, CatchUpAll, CatchUpSkip)

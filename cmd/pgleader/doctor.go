@@ -1,36 +1,10 @@
 package main
 
 import (
-	"context"
-	"database/sql"
-	"fmt"
-	"time"
-
 	"github.com/spf13/cobra"
+
+	"github.com/pgleader/pgleader/cmd/pgleader/internal/doctor"
 )
-
-// A level says how bad a finding is.
-type level string
-
-const (
-	fine    level = "ok"
-	warning level = "warning"
-	problem level = "problem" // something does not work, or two may lead
-)
-
-// A finding is one line of the doctor's.
-type finding struct {
-	Check   string `json:"check"`
-	Level   level  `json:"level"`
-	Finding string `json:"finding"`
-	Advice  string `json:"advice"` // "" if there is nothing to do
-}
-
-// doctorLimit bounds each question of the doctor's.
-const doctorLimit = 10 * time.Second
-
-// longTransaction is how old a transaction may be before it is worth a warning.
-const longTransaction = time.Hour
 
 func (a *app) doctorCommand() *cobra.Command {
 	var asJSON bool
@@ -62,23 +36,22 @@ wrongly. Warnings do not change the status.`,
   pgleader doctor --json | jq '.[] | select(.level != "ok")'`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			o, err := a.operator()
+			o, err := a.session()
 			if err != nil {
 				return err
 			}
 			defer o.close()
-			findings := examine(cmd.Context(), o, longTransaction)
+			findings := doctor.Examine(cmd.Context(), doctor.Patient{Pool: o.pool, Leases: o.Leases})
 			if asJSON {
-				err = writeJSON(a.stdout, findings)
+				if err := writeJSON(a.stdout, findings); err != nil {
+					return err
+				}
 			} else {
 				a.printFindings(findings)
 			}
-			if err != nil {
-				return err
-			}
 			for _, f := range findings {
-				if f.Level == problem {
-					return errNo
+				if f.Level == doctor.Problem {
+					return negative(nil)
 				}
 			}
 			return nil
@@ -88,68 +61,19 @@ wrongly. Warnings do not change the status.`,
 	return cmd
 }
 
-func (a *app) printFindings(findings []finding) {
-	styles := map[level]style{fine: green, warning: yellow, problem: red}
+func (a *app) printFindings(findings []doctor.Finding) {
+	colours := map[doctor.Level]style{
+		doctor.Fine: green, doctor.Warning: yellow, doctor.Problem: red,
+	}
 	rows := [][]cell{{text("LEVEL"), text("CHECK"), text("FINDING")}}
 	for _, f := range findings {
 		what := f.Finding
 		if f.Advice != "" {
 			what += "; " + f.Advice
 		}
-		rows = append(rows, []cell{styled(string(f.Level), styles[f.Level]), text(f.Check), text(what)})
+		rows = append(rows, []cell{
+			styled(string(f.Level), colours[f.Level]), text(f.Check), text(what),
+		})
 	}
 	writeTable(a.stdout, rows)
-}
-
-// A doctor examines one database by one connection, so that all questions are about the same server.
-type doctor struct {
-	*operator
-	conn     *sql.Conn
-	long     time.Duration // how old a transaction is fine
-	version  int           // of the tables
-	findings []finding
-}
-
-// examine runs every check that is possible. Long is how old a transaction may be.
-func examine(ctx context.Context, o *operator, long time.Duration) []finding {
-	d := &doctor{operator: o, long: long}
-	connectCtx, cancel := context.WithTimeout(ctx, doctorLimit)
-	defer cancel()
-	conn, err := o.pool.Conn(connectCtx)
-	if err != nil {
-		d.add("connection", problem, advice(err), "%s", tidy(withoutDriver(err)))
-		return d.findings
-	}
-	defer conn.Close()
-	d.conn = conn
-	d.try(ctx, "connection", d.connection)
-	d.try(ctx, "writes", d.writes)
-	d.try(ctx, "migrations", d.migrations)
-	d.try(ctx, "tables", d.tables)
-	d.try(ctx, "leases", d.leases)
-	d.try(ctx, "durability", d.durability)
-	d.try(ctx, "isolation", d.isolation)
-	d.try(ctx, "timeouts", d.timeouts)
-	d.try(ctx, "pooler", d.pooler)
-	d.try(ctx, "clock", d.clock)
-	d.try(ctx, "transactions", d.transactions)
-	return d.findings
-}
-
-// try runs one check. One that cannot be made is worth a warning: what it would have found is unknown.
-func (d *doctor) try(ctx context.Context, name string, check func(context.Context) error) {
-	ctx, cancel := context.WithTimeout(ctx, doctorLimit)
-	defer cancel()
-	if err := check(ctx); err != nil {
-		d.add(name, warning, advice(err), "could not be checked: %s", tidy(withoutDriver(err)))
-	}
-}
-
-func (d *doctor) add(check string, l level, advice, format string, args ...any) {
-	d.findings = append(d.findings, finding{Check: check, Level: l, Finding: fmt.Sprintf(format, args...), Advice: advice})
-}
-
-// ask reads one row.
-func (d *doctor) ask(ctx context.Context, query string, args []any, values ...any) error {
-	return d.conn.QueryRowContext(ctx, query, args...).Scan(values...)
 }

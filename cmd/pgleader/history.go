@@ -3,12 +3,14 @@ package main
 import (
 	"fmt"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/pgleader/pgleader/cmd/pgleader/internal/judge"
+	"github.com/pgleader/pgleader/cmd/pgleader/internal/words"
 	"github.com/pgleader/pgleader/leader"
+	"github.com/pgleader/pgleader/schedule"
 )
 
 func (a *app) historyCommand() *cobra.Command {
@@ -41,23 +43,12 @@ It exits with 0, also when nothing is on record, and with 125 if it could not as
 		Args:              oneJob,
 		ValidArgsFunction: a.completeJob,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if limit < 1 {
-				return hint(fmt.Errorf("--limit is %d, want at least 1", limit), "leave it out for the latest 20 slots")
-			}
-			o, err := a.operator()
+			o, err := a.session()
 			if err != nil {
 				return err
 			}
 			defer o.close()
-			runs, err := o.History(cmd.Context(), args[0], limit)
-			if err != nil {
-				return err
-			}
-			lease, err := o.lease(cmd.Context(), args[0])
-			if err != nil {
-				return err
-			}
-			now, err := o.now(cmd.Context(), args[0])
+			runs, lease, now, err := o.slots(cmd.Context(), args[0], limit)
 			if err != nil {
 				return err
 			}
@@ -65,80 +56,49 @@ It exits with 0, also when nothing is on record, and with 125 if it could not as
 				return a.printHistoryJSON(runs, lease, now)
 			}
 			if len(runs) == 0 {
-				fmt.Fprintf(a.stderr, "pgleader: no slot of %s is on record\n", shown(args[0]))
+				fmt.Fprintf(a.stderr, "pgleader: no slot of %s is on record\n", words.Name(args[0]))
 				return nil
 			}
 			a.printHistory(runs, lease, now)
 			return nil
 		},
 	}
-	cmd.Flags().IntVar(&limit, "limit", 20, "how many `slots` to show at most")
+	numberVar(cmd, &limit, "limit", "", 20, atLeast(1), "how many `slots` to show at most")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
 }
 
-// cutOff is the state of a slot that the table has as running, under a term that is over.
-const cutOff leader.SlotState = "cut off"
-
-// slotState is the slot's state in the light of the job's lease, which must have been read after it.
-func slotState(run leader.SlotRun, lease leader.Lease) leader.SlotState {
-	if run.State == leader.SlotRunning && (!lease.Live() || lease.Token > run.Token) {
-		return cutOff
-	}
-	return run.State
-}
-
-func stateStyle(s leader.SlotState) style {
+func slotColour(s schedule.State) style {
 	switch s {
-	case leader.SlotDone:
+	case schedule.StateDone:
 		return green
-	case leader.SlotFailed, cutOff:
+	case schedule.StateFailed, judge.CutOff:
 		return red
-	case leader.SlotAbandoned, leader.SlotMissed, leader.SlotRequested:
+	case schedule.StateAbandoned, schedule.StateMissed, schedule.StateRequested:
 		return yellow
 	default:
 		return plain
 	}
 }
 
-// took is how long the slot's last attempt took, or has taken, if that is known.
-func took(run leader.SlotRun, lease leader.Lease, now time.Time) (time.Duration, bool) {
-	switch {
-	case run.StartedAt.IsZero():
-		return 0, false
-	case !run.FinishedAt.IsZero():
-		return run.FinishedAt.Sub(run.StartedAt), true
-	}
-	return now.Sub(run.StartedAt), slotState(run, lease) == leader.SlotRunning
-}
-
-func (a *app) printHistory(runs []leader.SlotRun, lease leader.Lease, now time.Time) {
+func (a *app) printHistory(runs []schedule.Record, lease leader.Lease, now time.Time) {
 	rows := [][]cell{{
-		text("SLOT"), text("STATE"), text("ATTEMPT"), text("STARTED"), text("TOOK"), text("HOLDER"),
-		text("ERROR"),
+		text("SLOT"), text("STATE"), text("ATTEMPT"), text("STARTED"), text("TOOK"),
+		text("HOLDER"), text("ERROR"),
 	}}
 	for _, run := range runs {
-		s := slotState(run, lease)
+		s := judge.SlotState(run, lease)
 		duration := "-"
-		if d, known := took(run, lease, now); known {
-			duration = span(d)
+		if took, known := judge.Took(run, lease, now); known {
+			duration = words.Span(took)
 		}
 		rows = append(rows, []cell{
-			text(slotStamp(run.Slot)), styled(string(s), stateStyle(s)), text(strconv.Itoa(run.Attempt)), text(stamp(run.StartedAt)),
-			text(duration), text(run.Holder), text(brief(run.Error)),
+			text(words.Slot(run.Slot)), styled(string(s), slotColour(s)),
+			text(strconv.Itoa(run.Attempt)), text(words.Instant(run.StartedAt)), text(duration),
+			text(run.Holder), text(words.Brief(run.Error)),
 		})
 	}
 	writeTable(a.stdout, rows)
-}
-
-// brief makes one line of an error, of a length that can be read. JSON has it whole.
-func brief(message string) string {
-	const limit = 200
-	words := []rune(strings.Join(strings.Fields(message), " "))
-	if len(words) > limit {
-		return string(words[:limit]) + "…"
-	}
-	return string(words)
 }
 
 type slotJSON struct {
@@ -154,16 +114,22 @@ type slotJSON struct {
 	Error      string     `json:"error"`
 }
 
-func (a *app) printHistoryJSON(runs []leader.SlotRun, lease leader.Lease, now time.Time) error {
+func (a *app) printHistoryJSON(runs []schedule.Record, lease leader.Lease, now time.Time) error {
 	rows := make([]slotJSON, len(runs))
 	for i, run := range runs {
 		rows[i] = slotJSON{
-			Job: run.Job, Slot: instant(run.Slot), State: state(slotState(run, lease)).name(), Attempt: run.Attempt,
-			Token:  run.Token,
-			Holder: run.Holder, StartedAt: instant(run.StartedAt), FinishedAt: instant(run.FinishedAt), Error: run.Error,
+			Job:        run.Job,
+			Slot:       jsonTime(run.Slot),
+			State:      jsonName(judge.SlotState(run, lease)),
+			Attempt:    run.Attempt,
+			Token:      run.Token,
+			Holder:     run.Holder,
+			StartedAt:  jsonTime(run.StartedAt),
+			FinishedAt: jsonTime(run.FinishedAt),
+			Error:      run.Error,
 		}
-		if d, known := took(run, lease, now); known {
-			seconds := d.Seconds()
+		if took, known := judge.Took(run, lease, now); known {
+			seconds := took.Seconds()
 			rows[i].Seconds = &seconds
 		}
 	}

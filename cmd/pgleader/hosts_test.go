@@ -30,7 +30,8 @@ func TestThreeHostsRunHundredSlotsOnceEach(t *testing.T) {
 		slot := day.AddDate(0, 0, n).Format(time.RFC3339)
 		hosts := make([]*instance, 3)
 		for h := range hosts {
-			hosts[h] = launch(t, url, "slot", "report", "--slot", slot, "--", "sh", "-c", `echo "$PGLEADER_SLOT" >> "$0"`, file)
+			hosts[h] = launch(t, url, "slot", "report", "--slot", slot, "--",
+				"sh", "-c", `echo "$PGLEADER_SLOT" >> "$0"`, file)
 		}
 		for h, host := range hosts {
 			if code := host.exit(t); code != 0 {
@@ -62,16 +63,19 @@ func TestHostThatStandsByRunsTheSlotOfOneThatDies(t *testing.T) {
 	first := launch(t, url, append(args, "--", "sh", "-c", `touch "$0/ready"; sleep 300`, dir)...)
 	eventually(t, "the first run", func() bool { return exists(dir, "ready") })
 	idle := launch(t, url, append(args, "--", "false")...)
-	if code := idle.exit(t); code != 0 || !strings.Contains(idle.errs.String(), "nothing to do for slot 2026-01-01T02:00:00Z, ") {
+	const nothing = "nothing to do for slot 2026-01-01T02:00:00Z, "
+	if code := idle.exit(t); code != 0 || !strings.Contains(idle.errs.String(), nothing) {
 		t.Errorf("without --stand-by: exit status %d, %s", code, &idle.errs)
 	}
-	standBy := launch(t, url, append(args, "--stand-by", "--", "sh", "-c", `echo "attempt $PGLEADER_ATTEMPT" > "$0/again"`, dir)...)
+	standBy := launch(t, url, append(args, "--stand-by", "--",
+		"sh", "-c", `echo "attempt $PGLEADER_ATTEMPT" > "$0/again"`, dir)...)
 	standBy.says(t, "waiting, ")
 	first.send(t, syscall.SIGKILL)
 	if code := standBy.exit(t); code != 0 {
 		t.Errorf("exit status %d", code)
 	}
-	if text, err := os.ReadFile(filepath.Join(dir, "again")); err != nil || string(text) != "attempt 2\n" {
+	text, err := os.ReadFile(filepath.Join(dir, "again"))
+	if err != nil || string(text) != "attempt 2\n" {
 		t.Errorf("%q, %v; want the second attempt", text, err)
 	}
 }
@@ -79,7 +83,8 @@ func TestHostThatStandsByRunsTheSlotOfOneThatDies(t *testing.T) {
 func TestSystemdHearsThatItIsReadyAliveAndStopping(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	socket, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: filepath.Join(dir, "notify"), Net: "unixgram"})
+	address := &net.UnixAddr{Name: filepath.Join(dir, "notify"), Net: "unixgram"}
+	socket, err := net.ListenUnixgram("unixgram", address)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,7 +117,10 @@ func TestSystemdHearsThatItIsReadyAliveAndStopping(t *testing.T) {
 	url := pgtest.NewURL(t)
 	i := launchWith(t, url, []string{
 		"NOTIFY_SOCKET=" + filepath.Join(dir, "notify"), fmt.Sprintf("WATCHDOG_USEC=%d", 200_000),
-	}, "run", "mail-worker", "--", "sh", "-c", `echo "[$NOTIFY_SOCKET$WATCHDOG_USEC]" > "$0/env"; trap 'exit 0' TERM; while :; do sleep 0.05; done`, dir)
+	}, "run", "mail-worker", "--", "sh", "-c", `
+		echo "[$NOTIFY_SOCKET$WATCHDOG_USEC]" > "$0/env"
+		trap 'exit 0' TERM
+		while :; do sleep 0.05; done`, dir)
 	hear("READY=1")
 	hear("WATCHDOG=1")
 	eventually(t, "the command", func() bool { return exists(dir, "env") })

@@ -4,8 +4,6 @@ package main
 
 import (
 	"context"
-	"os"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -13,8 +11,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/pgleader/pgleader/internal/pgtest"
-	"github.com/pgleader/pgleader/leader"
-	"github.com/pgleader/pgleader/schedule"
 )
 
 func TestTrySaysThatItWasAskedToEndBeforeItBegan(t *testing.T) {
@@ -34,8 +30,11 @@ func TestTrySaysThatItWasAskedToEndBeforeItBegan(t *testing.T) {
 		t.Fatal(err)
 	}
 	i := launch(t, url, "try", "import", "--", "true")
-	const waits = "SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND database = (SELECT oid FROM pg_database " +
-		"WHERE datname = current_database()))"
+	const waits = `
+		SELECT EXISTS (
+		    SELECT FROM pg_locks
+		    WHERE NOT granted
+		      AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))`
 	for waiting, end := false, time.Now().Add(patience); !waiting; time.Sleep(10 * time.Millisecond) {
 		if err := tx.QueryRow(ctx, waits).Scan(&waiting); err != nil || time.Now().After(end) {
 			t.Fatalf("it does not ask for the lease: %v", err)
@@ -48,15 +47,5 @@ func TestTrySaysThatItWasAskedToEndBeforeItBegan(t *testing.T) {
 	const want = "pgleader: error: import: asked to end (terminated) before the command was started\n"
 	if got := i.errs.String(); i.ProcessState.ExitCode() != exitFailed || got != want {
 		t.Errorf("exit status %d, %q, want %d, %q", i.ProcessState.ExitCode(), got, exitFailed, want)
-	}
-}
-
-func TestSlotThatIsAskedToEndBeforeItBeginsHasRunNothing(t *testing.T) {
-	t.Parallel()
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	s := &slotRun{worker: &worker{app: &app{stderr: os.Stderr}}}
-	if err := s.command(ctx, new(schedule.Slot)); err == nil || !strings.Contains(err.Error(), "canceled") || s.ran {
-		t.Errorf("%v, ran %v, want the context's error, and that nothing ran", err, s.ran)
 	}
 }

@@ -12,7 +12,8 @@ import (
 	"github.com/pgleader/pgleader/leader"
 )
 
-// The command of an instance that something happens to is dead before another instance's begins, with all that it started.
+// The command of an instance that something happens to is dead before another instance's begins,
+// with all that it started.
 func TestCommandsNeverOverlap(t *testing.T) {
 	t.Parallel()
 	type scene struct {
@@ -45,7 +46,7 @@ func TestCommandsNeverOverlap(t *testing.T) {
 			second := launch(t, url, d.keep()...)
 			second.says(t, "waiting, ")
 			befall(t, scene{proxy, url, first})
-			eventually(t, "a second term", func() bool { return len(d.times(t, "2")) > 0 || len(d.times(t, "3")) > 0 })
+			eventually(t, "a second term", func() bool { return d.began(t, "2") || d.began(t, "3") })
 			_ = first.Process.Signal(syscall.SIGCONT) // it may be dead
 			for range 20 {
 				second := d.newest(t) // whatever is left of the first has time to write
@@ -56,7 +57,8 @@ func TestCommandsNeverOverlap(t *testing.T) {
 	}
 }
 
-// A restart of the server costs the lease or not; either way commands don't overlap, and one runs afterwards.
+// A restart of the server costs the lease or not; either way commands don't overlap, and one runs
+// afterwards.
 func TestCommandsNeverOverlapAcrossARestartOfTheServer(t *testing.T) {
 	t.Parallel()
 	server := pgtest.Private(t)
@@ -74,7 +76,7 @@ func TestCommandsNeverOverlapAcrossARestartOfTheServer(t *testing.T) {
 	}
 	first.send(t, syscall.SIGTERM) // whether or not it still leads
 	first.exit(t)
-	eventually(t, "a second term", func() bool { return len(d.times(t, "2")) > 0 || len(d.times(t, "3")) > 0 })
+	eventually(t, "a second term", func() bool { return d.began(t, "2") || d.began(t, "3") })
 	d.apart(t)
 }
 
@@ -86,7 +88,9 @@ func TestLostLeaseEndsTheCommandAndOnceExitsWith124(t *testing.T) {
 	d.written(t, "1")
 	pool := pgtest.Open(t, "pgx", url)
 	var expires time.Time
-	err := pool.QueryRowContext(t.Context(), `UPDATE leader_lease SET holder = 'thief', token = token + 1 RETURNING expires_at`).Scan(&expires)
+	err := pool.QueryRowContext(t.Context(), `
+		UPDATE leader_lease SET holder = 'thief', token = token + 1
+		RETURNING expires_at`).Scan(&expires)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,9 +109,12 @@ func TestTermIsPassedOnAndTheLeaseKeptUntilTheCommandHasEnded(t *testing.T) {
 	url := pgtest.NewURL(t)
 	dir := t.TempDir()
 	first := launch(t, url, "run", "mail-worker", "--ttl", testTTL.String(), "--", "sh", "-c",
-		`trap 'date +%s%N > "$0/got"; sleep 3; date +%s%N > "$0/left"; exit 7' TERM; touch "$0/ready"; while :; do sleep 0.05; done`, dir)
+		`trap 'date +%s%N > "$0/got"; sleep 3; date +%s%N > "$0/left"; exit 7' TERM
+		touch "$0/ready"
+		while :; do sleep 0.05; done`, dir)
 	eventually(t, "the command", func() bool { return exists(dir, "ready") })
-	second := launch(t, url, "run", "mail-worker", "--ttl", testTTL.String(), "--", "sh", "-c", `date +%s%N > "$0/next"`, dir)
+	second := launch(t, url, "run", "mail-worker", "--ttl", testTTL.String(), "--",
+		"sh", "-c", `date +%s%N > "$0/next"`, dir)
 	second.says(t, "waiting, ")
 	first.send(t, syscall.SIGTERM)
 	if code := first.exit(t); code != 7 {
@@ -126,8 +133,8 @@ func TestDrainTimeoutKillsACommandThatDoesNotEnd(t *testing.T) {
 	t.Parallel()
 	url := pgtest.NewURL(t)
 	dir := t.TempDir()
-	i := launch(t, url, "run", "mail-worker", "--stop-within", "100ms", "--drain-timeout", "200ms", "--", "sh", "-c",
-		`trap '' TERM; touch "$0/ready"; while :; do sleep 0.05; done`, dir)
+	i := launch(t, url, "run", "mail-worker", "--stop-within", "100ms", "--drain-timeout", "200ms",
+		"--", "sh", "-c", `trap '' TERM; touch "$0/ready"; while :; do sleep 0.05; done`, dir)
 	eventually(t, "the command", func() bool { return exists(dir, "ready") })
 	i.send(t, syscall.SIGTERM)
 	if code := i.exit(t); code != 128+9 {
@@ -141,7 +148,9 @@ func TestCandidateThatIsAskedToEndExitsWith0(t *testing.T) {
 	d := diary(t.TempDir())
 	launch(t, url, d.keep()...)
 	d.written(t, "1")
-	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT} {
+	for _, sig := range []syscall.Signal{
+		syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT,
+	} {
 		second := launch(t, url, "run", "mail-worker", "--", "false")
 		second.says(t, "waiting, ")
 		second.send(t, sig)
@@ -156,7 +165,10 @@ func TestOtherSignalsReachTheCommand(t *testing.T) {
 	url := pgtest.NewURL(t)
 	dir := t.TempDir()
 	i := launch(t, url, "run", "mail-worker", "--", "sh", "-c",
-		`for s in HUP QUIT USR1 USR2; do trap "touch $0/$s" $s; done; trap 'exit 5' INT; touch "$0/ready"; while :; do sleep 0.05; done`, dir)
+		`for s in HUP QUIT USR1 USR2; do trap "touch $0/$s" $s; done
+		trap 'exit 5' INT
+		touch "$0/ready"
+		while :; do sleep 0.05; done`, dir)
 	eventually(t, "the command", func() bool { return exists(dir, "ready") })
 	for name, sig := range map[string]syscall.Signal{
 		"HUP": syscall.SIGHUP, "QUIT": syscall.SIGQUIT, "USR1": syscall.SIGUSR1, "USR2": syscall.SIGUSR2,

@@ -33,8 +33,8 @@ func (r mainRunner) Run() int {
 // cleanUp is what to do after the tests.
 var cleanUp []func()
 
-// Each script has a fresh, migrated database in DATABASE_URL, and one without tables in EMPTY_URL. Beside testscript's
-// own commands it has exits, sql, url and role.
+// Each script has a fresh, migrated database in DATABASE_URL, and one without tables in EMPTY_URL.
+// Beside testscript's own commands it has exits, sql, url and role.
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",

@@ -2,15 +2,15 @@ package main
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
-	"io/fs"
-	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/pgleader/pgleader/cmd/pgleader/internal/schema"
+	"github.com/pgleader/pgleader/cmd/pgleader/internal/words"
 	"github.com/pgleader/pgleader/migrations"
 )
 
@@ -18,9 +18,9 @@ func (a *app) migrateCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "migrate",
 		Short: "create pgleader's tables, or bring them up to date",
-		Long: `migrate changes pgleader's tables. Their version is kept in leader_schema_migrations, beside
-an application's own schema_migrations, in the format of golang-migrate; its command, this
-one and migrations.Up wait for each other.
+		Long: `migrate changes pgleader's tables. Their version is kept in leader_schema_migrations,
+beside an application's own schema_migrations, in the format of golang-migrate; its command,
+this one and migrations.Up wait for each other.
 
 The tables are where search_path finds them already, else in its first schema.`,
 		Example: `  pgleader migrate up
@@ -29,11 +29,14 @@ The tables are where search_path finds them already, else in its first schema.`,
 			if len(args) == 0 {
 				return nil
 			}
-			return hint(fmt.Errorf("unknown command %q for %q", args[0], cmd.CommandPath()), "see '%s --help'", cmd.CommandPath())
+			path := cmd.CommandPath()
+			return words.WithHint(fmt.Errorf("unknown command %q for %q", args[0], path),
+				"see '%s --help'", path)
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(a.migrateUpCommand(), a.migrateDownCommand(), a.migrateVersionCommand(), a.migratePrintCommand())
+	cmd.AddCommand(a.migrateUpCommand(), a.migrateDownCommand())
+	cmd.AddCommand(a.migrateVersionCommand(), a.migratePrintCommand())
 	return cmd
 }
 
@@ -49,8 +52,8 @@ The role must own the tables, and may create tables in their schema.`,
 		Example: `  pgleader migrate up --database-url postgres://owner@db.example.com/app`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.migrate(cmd.Context(), func(ctx context.Context, o *operator, _ migrations.State) error {
-				return migrations.Up(ctx, o.pool)
+			return a.migrate(cmd.Context(), func(ctx context.Context, pool *sql.DB, _ int) error {
+				return migrations.Up(ctx, pool)
 			})
 		},
 	}
@@ -70,30 +73,29 @@ remembers a greater one refuses the new leaders.`,
   pgleader migrate down --steps 1 --yes`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if cmd.Flags().Changed("steps") && steps < 1 {
-				return hint(fmt.Errorf("--steps is %d, want at least 1", steps), "leave it out to take everything away")
-			}
 			if !yes {
-				return hint(errors.New("down would drop tables with everything in them"),
+				return words.WithHint(errors.New("down would drop tables with everything in them"),
 					"add --yes if that is meant; 'pgleader migrate print --down' shows the statements")
 			}
-			return a.migrate(cmd.Context(), func(ctx context.Context, o *operator, state migrations.State) error {
+			return a.migrate(cmd.Context(), func(ctx context.Context, pool *sql.DB, version int) error {
 				target := 0
 				if steps > 0 {
-					target = max(0, state.Version-steps)
+					target = max(0, version-steps)
 				}
-				return migrations.Down(ctx, o.pool, target)
+				return migrations.Down(ctx, pool, target)
 			})
 		},
 	}
 	cmd.Flags().BoolVar(&yes, "yes", false, "do it")
-	cmd.Flags().IntVar(&steps, "steps", 0, "how many `versions` to take back; default all")
+	numberVar(cmd, &steps, "steps", "", 0, atLeast(1), "how many `versions` to take back; default all")
 	return cmd
 }
 
 // migrate runs a change and prints what it came from and went to.
-func (a *app) migrate(ctx context.Context, change func(context.Context, *operator, migrations.State) error) error {
-	o, err := a.operator()
+func (a *app) migrate(
+	ctx context.Context, change func(_ context.Context, _ *sql.DB, version int) error,
+) error {
+	o, err := a.session()
 	if err != nil {
 		return err
 	}
@@ -102,7 +104,7 @@ func (a *app) migrate(ctx context.Context, change func(context.Context, *operato
 	if err != nil {
 		return err
 	}
-	if err := change(ctx, o, before); err != nil {
+	if err := change(ctx, o.pool, before.Version); err != nil {
 		return err
 	}
 	after, err := migrations.Version(ctx, o.pool)
@@ -110,24 +112,11 @@ func (a *app) migrate(ctx context.Context, change func(context.Context, *operato
 		return err
 	}
 	if before.Version == after.Version {
-		fmt.Fprintf(a.stdout, "nothing to do: %s\n", versionText(after))
+		fmt.Fprintf(a.stdout, "nothing to do: %s\n", schema.Describe(after))
 	} else {
 		fmt.Fprintf(a.stdout, "from version %d to version %d\n", before.Version, after.Version)
 	}
 	return nil
-}
-
-func versionText(s migrations.State) string {
-	text := fmt.Sprintf("the database is at version %d of %d", s.Version, s.Newest)
-	switch {
-	case s.Dirty:
-		text += ", dirty"
-	case s.Version > s.Newest:
-		text = fmt.Sprintf("the database is at version %d, newer than this program's %d", s.Version, s.Newest)
-	case s.Version == 0:
-		text = "the database has none of pgleader's tables"
-	}
-	return text
 }
 
 func (a *app) migrateVersionCommand() *cobra.Command {
@@ -141,7 +130,7 @@ with 1 if the tables are missing, older, or marked dirty; with 125 if it could n
 		Example: `  pgleader migrate version || pgleader migrate up`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			o, err := a.operator()
+			o, err := a.session()
 			if err != nil {
 				return err
 			}
@@ -150,9 +139,9 @@ with 1 if the tables are missing, older, or marked dirty; with 125 if it could n
 			if err != nil {
 				return err
 			}
-			fmt.Fprintln(a.stdout, versionText(state))
+			fmt.Fprintln(a.stdout, schema.Describe(state))
 			if state.Dirty || state.Version < state.Newest {
-				return errNo
+				return negative(nil)
 			}
 			return nil
 		},
@@ -172,70 +161,28 @@ The statements name no schema: the tables are created in the first one of search
   pgleader migrate print --from 1 > upgrade.sql`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if from < 0 {
-				return fmt.Errorf("--from is %d, want a version", from)
-			}
-			direction := "up"
-			if down {
-				direction = "down"
-			}
-			text, err := script(direction, from, cmd.Flags().Changed("from"))
+			scripts, err := schema.Read()
 			if err != nil {
 				return err
 			}
-			_, err = fmt.Fprint(a.stdout, text)
+			newest := scripts.Newest()
+			text, within, otherwise := scripts.Up, between(0, newest-1), 0
+			if down {
+				text, within, otherwise = scripts.Down, between(1, newest), newest
+			}
+			if !cmd.Flags().Changed("from") {
+				from = otherwise
+			}
+			if want := within(from); want != "" {
+				return words.WithHint(&flagError{"from", strconv.Itoa(from), want},
+					"the newest version is %d", newest)
+			}
+			_, err = fmt.Fprint(a.stdout, text(from))
 			return err
 		},
 	}
 	cmd.Flags().BoolVar(&down, "down", false, "print what takes the tables away")
-	cmd.Flags().IntVar(&from, "from", 0, "the `version` that the database is at; default 0, and with --down the newest")
+	numberVar(cmd, &from, "from", "", 0, judgedLater,
+		"the `version` that the database is at; default 0, and with --down the newest")
 	return cmd
-}
-
-// script joins the files from a version on, and the statements that keep the version as migrations.Up and
-// golang-migrate do.
-func script(direction string, from int, limited bool) (string, error) {
-	names, err := fs.Glob(migrations.FS, "*."+direction+".sql")
-	if err != nil {
-		return "", err
-	}
-	if direction == "down" {
-		slices.Reverse(names)
-	}
-	var b strings.Builder
-	b.WriteString("BEGIN;\n\n")
-	newest := 0
-	for _, name := range names {
-		number, _, _ := strings.Cut(name, "_")
-		version, err := strconv.Atoi(number)
-		if err != nil {
-			return "", err
-		}
-		newest = max(newest, version)
-		if limited && (direction == "up" && version <= from || direction == "down" && version > from) {
-			continue
-		}
-		text, err := fs.ReadFile(migrations.FS, name)
-		if err != nil {
-			return "", err
-		}
-		fmt.Fprintf(&b, "-- %s\n\n%s\n", name, text)
-	}
-	if limited && direction == "up" && from >= newest {
-		return "", fmt.Errorf("nothing comes after version %d: the newest is %d", from, newest)
-	}
-	if direction == "down" {
-		b.WriteString("DROP TABLE leader_schema_migrations;\n\nCOMMIT;\n")
-		return b.String(), nil
-	}
-	fmt.Fprintf(&b, `CREATE TABLE IF NOT EXISTS leader_schema_migrations (
-    version bigint NOT NULL PRIMARY KEY,
-    dirty boolean NOT NULL
-);
-DELETE FROM leader_schema_migrations;
-INSERT INTO leader_schema_migrations (version, dirty) VALUES (%d, false);
-
-COMMIT;
-`, newest)
-	return b.String(), nil
 }

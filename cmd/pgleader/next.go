@@ -2,16 +2,18 @@ package main
 
 import (
 	"errors"
-	"fmt"
-	"maps"
-	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/pgleader/pgleader/cmd/pgleader/internal/cronfile"
+	"github.com/pgleader/pgleader/cmd/pgleader/internal/timetable"
+	"github.com/pgleader/pgleader/cmd/pgleader/internal/words"
 )
 
 func (a *app) nextCommand() *cobra.Command {
-	var spec, zone, from string
+	var one scheduleFlags
+	var from string
 	var count int
 	var asJSON bool
 	cmd := &cobra.Command{
@@ -27,130 +29,64 @@ Such slots are marked.`,
   pgleader next --schedule '30 1 * * *' --tz America/New_York --from 2026-10-30T00:00:00Z`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			at := time.Now()
-			var err error
+			after := time.Now()
 			if from != "" {
-				at, err = parseSlot(from)
+				var err error
+				if after, err = timetable.ParseInstant(from); err != nil {
+					return err
+				}
 			}
+			jobs, err := schedules(args, one, one.given(cmd))
 			if err != nil {
 				return err
 			}
-			if count < 1 || count > 100_000 {
-				return fmt.Errorf("--count is %d, want 1 to 100000", count)
-			}
-			file, err := scheduleOrFile(spec, zone, args)
-			if err != nil {
-				return err
-			}
-			coming := coming(file, at, count)
+			coming := timetable.Next(jobs, after, count)
 			if asJSON {
 				return writeJSON(a.stdout, coming)
 			}
-			writeTable(a.stdout, table(coming))
+			writeTable(a.stdout, comingTable(coming))
 			return nil
 		},
 	}
-	f := cmd.Flags()
-	f.StringVar(&spec, "schedule", "", "time fields of a crontab line: minute hour day month weekday")
-	f.StringVar(&zone, "tz", "", "time zone of --schedule, such as Europe/Paris (default UTC)")
-	f.StringVar(&from, "from", "", "print slots after this instant, in RFC 3339 (default now)")
-	f.IntVarP(&count, "count", "n", 10, "how many slots to print")
-	f.BoolVar(&asJSON, "json", false, "print a JSON array of objects with job, slot, local and note")
+	one.add(cmd)
+	textVar(cmd, &from, "from", "", "print slots after this instant, in RFC 3339 (default now)")
+	numberVar(cmd, &count, "count", "n", 10, between(1, 100_000), "how many slots to print")
+	cmd.Flags().BoolVar(&asJSON, "json", false,
+		"print a JSON array of objects with job, slot, local and note")
 	return cmd
 }
 
-func scheduleOrFile(spec, zone string, args []string) (*cronFile, error) {
+// schedules are those of a file's jobs, or the one that was typed, which is no job's.
+func schedules(file []string, one scheduleFlags, given bool) (
+	map[string]*timetable.Schedule, error,
+) {
 	switch {
-	case len(args) == 1 && spec == "" && zone == "":
-		return readCronFile(args[0])
-	case len(args) == 1:
+	case len(file) == 1 && given:
 		return nil, errors.New("--schedule and --tz do not go with a file")
-	case spec == "":
-		return nil, hint(errors.New("no schedule"), "name a file, or give --schedule '0 2 * * *'")
+	case len(file) == 0 && one.fields == "":
+		return nil, words.WithHint(errors.New("no schedule"),
+			"name a file, or give --schedule '0 2 * * *'")
+	case len(file) == 0:
+		schedule, err := one.schedule()
+		return map[string]*timetable.Schedule{"": schedule}, err
 	}
-	schedule, location, err := parseSchedule(spec, zone)
+	read, err := cronfile.Read(file[0])
 	if err != nil {
 		return nil, err
 	}
-	return &cronFile{Jobs: map[string]*cronJob{"": {Schedule: spec, schedule: schedule, location: location}}}, nil
-}
-
-// A comingSlot is one line of next.
-type comingSlot struct {
-	Job   string    `json:"job,omitempty"`
-	Slot  time.Time `json:"slot"`
-	Local string    `json:"local"`
-	Note  string    `json:"note,omitempty"`
-}
-
-// coming merges the next slots of all jobs.
-func coming(file *cronFile, from time.Time, count int) []comingSlot {
-	slots := make([]comingSlot, 0, count)
-	heads := make(map[string]time.Time)
-	for name, j := range file.Jobs {
-		heads[name] = j.schedule.Next(from.UTC())
+	jobs := make(map[string]*timetable.Schedule, len(read.Jobs))
+	for name, job := range read.Jobs {
+		jobs[name] = job.Schedule
 	}
-	names := slices.Sorted(maps.Keys(file.Jobs))
-	for len(slots) < count {
-		first := ""
-		var at time.Time
-		for _, name := range names {
-			if head := heads[name]; !head.IsZero() && (at.IsZero() || head.Before(at)) {
-				first, at = name, head
-			}
-		}
-		if at.IsZero() {
-			break
-		}
-		j := file.Jobs[first]
-		slots = append(slots, comingSlot{Job: first, Slot: at.UTC(), Local: at.In(j.location).Format("Mon 2006-01-02 15:04:05 MST"), Note: clockChange(j, at)})
-		heads[first] = j.schedule.Next(at)
-	}
-	return slots
+	return jobs, nil
 }
 
-func table(slots []comingSlot) [][]cell {
+func comingTable(slots []timetable.Coming) [][]cell {
 	rows := [][]cell{{text("SLOT"), text("LOCAL TIME"), text("JOB"), text("")}}
 	for _, s := range slots {
-		rows = append(rows, []cell{text(stamp(s.Slot)), text(s.Local), text(s.Job), styled(s.Note, yellow)})
+		rows = append(rows, []cell{
+			text(words.Instant(s.Slot)), text(s.Local), text(s.Job), styled(s.Note, yellow),
+		})
 	}
 	return rows
-}
-
-// clockChange says what a change of the clocks does to a slot.
-func clockChange(j *cronJob, at time.Time) string {
-	local := at.In(j.location)
-	start, end := local.ZoneBounds()
-	_, offset := local.Zone()
-	if !start.IsZero() {
-		_, before := start.Add(-1).In(j.location).Zone()
-		shift := time.Duration(offset-before) * time.Second
-		switch {
-		case shift > 0 && at.Equal(start) && !meant(j, local):
-			return fmt.Sprintf("moved: the clocks skip from %s to %s", start.In(time.FixedZone("", before)).Format("15:04"), local.Format("15:04"))
-		case shift < 0 && at.Before(start.Add(-shift)):
-			return "the second time that the clocks show this"
-		}
-	}
-	if !end.IsZero() {
-		_, after := end.In(j.location).Zone()
-		shift := time.Duration(offset-after) * time.Second
-		if shift > 0 && !at.Before(end.Add(-shift)) {
-			if j.schedule.Next(at.Add(shift - 1)).Equal(at.Add(shift)) {
-				return "the first time that the clocks show this"
-			}
-			return "the clocks show this twice: run the first time only"
-		}
-	}
-	return ""
-}
-
-// meant reports whether the schedule names this local time.
-func meant(j *cronJob, local time.Time) bool {
-	parsed, err := crontabLine.Parse(j.Schedule)
-	if err != nil {
-		return true
-	}
-	wall := time.Date(local.Year(), local.Month(), local.Day(), local.Hour(), local.Minute(), local.Second(), 0, time.UTC)
-	return parsed.Next(wall.Add(-1)).Equal(wall)
 }

@@ -31,7 +31,7 @@ func mustRun(t *testing.T, args ...string) {
 	}
 }
 
-func TestResignLetsNobodyLeadBeforeTheOldLeaderKnows(t *testing.T) {
+func TestDismissLetsNobodyLeadBeforeTheOldLeaderKnows(t *testing.T) {
 	t.Parallel()
 	rawURL := pgtest.NewURL(t)
 	first, second := newElector(t, rawURL), newElector(t, rawURL)
@@ -41,7 +41,7 @@ func TestResignLetsNobodyLeadBeforeTheOldLeaderKnows(t *testing.T) {
 	if err != nil || !ok {
 		t.Fatal(ok, err)
 	}
-	mustRun(t, "resign", "nightly-report", "--database-url", rawURL)
+	mustRun(t, "dismiss", "nightly-report", "--database-url", rawURL)
 	next, err := second.Campaign(ctx, "nightly-report")
 	if err != nil {
 		t.Fatal(err)
@@ -63,10 +63,15 @@ func TestRerunIsDoneByTheNextCall(t *testing.T) {
 	attempts := 0
 	call := func() {
 		t.Helper()
-		_, err := elector.RunSlot(t.Context(), "nightly-report", slot, func(_ context.Context, s *schedule.Slot) error {
-			attempts = s.Attempt()
-			return nil
-		})
+		scheduler, err := schedule.New(elector, schedule.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = scheduler.RunSlot(t.Context(), "nightly-report", slot,
+			func(_ context.Context, s *schedule.Slot) error {
+				attempts = s.Attempt()
+				return nil
+			})
 		if err != nil {
 			t.Fatal(err)
 		}

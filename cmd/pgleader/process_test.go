@@ -66,7 +66,8 @@ var built struct {
 	err  error
 }
 
-// binary builds pgleader as its users have it. The test binary could be it too, but takes far longer to start.
+// binary builds pgleader as its users have it. The test binary could be it too, but takes far
+// longer to start.
 func binary(t *testing.T) string {
 	t.Helper()
 	built.once.Do(func() {
@@ -108,7 +109,9 @@ func (i *instance) exit(t *testing.T) int {
 // says waits until the instance has said so.
 func (i *instance) says(t *testing.T, text string) {
 	t.Helper()
-	eventually(t, "pgleader to say "+strconv.Quote(text), func() bool { return strings.Contains(i.errs.String(), text) })
+	eventually(t, "pgleader to say "+strconv.Quote(text), func() bool {
+		return strings.Contains(i.errs.String(), text)
+	})
 }
 
 func eventually(t *testing.T, what string, condition func() bool) {
@@ -140,14 +143,19 @@ func (b *buffer) String() string {
 	return b.text.String()
 }
 
-// A diary is a directory with one file for each term, into which its command writes the time again and again.
+// A diary is a directory with one file for each term, into which its command writes the time again
+// and again.
 type diary string
 
-// keep is the arguments of a pgleader whose command keeps the diary, in a grandchild that ignores SIGTERM.
+// keep is the arguments of a pgleader whose command keeps the diary, in a grandchild that ignores
+// SIGTERM.
 func (d diary) keep(flags ...string) []string {
-	const script = `trap '' TERM; while :; do date +%s%N; sleep 0.02; done >> "$0/$PGLEADER_TOKEN" & wait`
+	const script = `trap '' TERM
+		while :; do date +%s%N; sleep 0.02; done >> "$0/$PGLEADER_TOKEN" & wait`
+	quoted := "'" + strings.ReplaceAll(script, "'", `'\''`) + "'"
 	args := append([]string{"run", "mail-worker", "--ttl", testTTL.String()}, flags...)
-	return append(args, "--", "sh", "-c", "trap 'exit 0' TERM; sh -c '"+strings.ReplaceAll(script, "'", `'\''`)+"' "+string(d)+" & wait")
+	return append(args, "--", "sh", "-c",
+		"trap 'exit 0' TERM; sh -c "+quoted+" "+string(d)+" & wait")
 }
 
 // times returns when the command of a term wrote.
@@ -166,6 +174,12 @@ func (d diary) times(t *testing.T, token string) []time.Time {
 		times = append(times, time.Unix(0, ns))
 	}
 	return times
+}
+
+// began reports whether the command of a term has written.
+func (d diary) began(t *testing.T, token string) bool {
+	t.Helper()
+	return len(d.times(t, token)) > 0
 }
 
 // written waits until the command of a term has written a few times.
@@ -199,15 +213,17 @@ func (d diary) apart(t *testing.T) {
 	var spans []span
 	for _, f := range files {
 		if times := d.times(t, f.Name()); len(times) > 0 {
-			spans = append(spans, span{f.Name(), slices.MinFunc(times, time.Time.Compare), slices.MaxFunc(times, time.Time.Compare)})
+			first := slices.MinFunc(times, time.Time.Compare)
+			spans = append(spans, span{f.Name(), first, slices.MaxFunc(times, time.Time.Compare)})
 		}
 	}
 	slices.SortFunc(spans, func(a, b span) int { return a.first.Compare(b.first) })
 	for i := 1; i < len(spans); i++ {
 		gap := spans[i].first.Sub(spans[i-1].last)
-		t.Logf("token %s ended %v before token %s began", spans[i-1].token, gap.Round(time.Millisecond), spans[i].token)
+		before, after := spans[i-1].token, spans[i].token
+		t.Logf("token %s ended %v before token %s began", before, gap.Round(time.Millisecond), after)
 		if gap <= 0 {
-			t.Errorf("the commands of tokens %s and %s ran at once for %v", spans[i-1].token, spans[i].token, -gap)
+			t.Errorf("the commands of tokens %s and %s ran at once for %v", before, after, -gap)
 		}
 	}
 	if len(spans) < 2 {

@@ -4,13 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/pgleader/pgleader/leader"
+	"github.com/pgleader/pgleader/cmd/pgleader/internal/judge"
+	"github.com/pgleader/pgleader/cmd/pgleader/internal/operator"
+	"github.com/pgleader/pgleader/cmd/pgleader/internal/words"
+	"github.com/pgleader/pgleader/schedule"
 )
 
 func (a *app) rerunCommand() *cobra.Command {
@@ -29,108 +30,73 @@ not ask.`,
 		Example: `  pgleader rerun nightly-report latest
   pgleader rerun nightly-report 2026-03-29T02:00:00+01:00`,
 		Args: func(cmd *cobra.Command, args []string) error {
-			return arguments(cmd, args, 2, 2,
-				"a job and a slot")
+			return arguments(cmd, args, 2, 2, "a job and a slot")
 		},
 		ValidArgsFunction: a.completeJob,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			job := args[0]
-			var slot time.Time
-			if args[1] != "latest" {
-				var err error
-				if slot, err = time.Parse(time.RFC3339Nano, args[1]); err != nil {
-					return hint(fmt.Errorf("%q is not a slot", args[1]),
-						"write 'latest', or the time with its zone, such as 2026-03-29T02:00:00Z; 'pgleader history JOB' shows them")
-				}
+			slot, err := slotOrLatest(args[1])
+			if err != nil {
+				return err
 			}
-			o, err := a.operator()
+			o, err := a.session()
 			if err != nil {
 				return err
 			}
 			defer o.close()
-			run, err := o.find(cmd.Context(), job, slot)
-			if err != nil {
-				return err
-			}
-			err = o.Rerun(cmd.Context(), job, run.Slot)
-			if errors.Is(err, leader.ErrNoSlot) { // it has begun, or was deleted, since
-				return negative(hint(err, "see 'pgleader history %s'", shown(job)))
-			}
-			if err != nil {
-				return err
-			}
-			lease, err := o.lease(cmd.Context(), job)
-			if err != nil {
-				return err
-			}
-			fmt.Fprintf(a.stdout, "slot %s of %s, %s, will run again\n", slotStamp(run.Slot), shown(job), was(run))
-			if stateOf(lease) == led {
-				fmt.Fprintf(a.stdout, "%s leads the job: if it stays up between slots, it begins within half a minute\n",
-					shown(lease.Holder))
-			} else {
-				fmt.Fprintln(a.stdout, "nobody leads the job now: the next leader runs it, within half a minute of its election")
-			}
-			fmt.Fprintln(a.stdout, "a worker that crontab starts runs it at its next call")
-			return nil
+			return a.rerun(cmd.Context(), o, args[0], slot)
 		},
 	}
 }
 
-// was is what became of the slot so far.
-func was(run leader.SlotRun) string {
+// slotOrLatest is the zero time for the latest.
+func slotOrLatest(text string) (time.Time, error) {
+	if text == "latest" {
+		return time.Time{}, nil
+	}
+	slot, err := time.Parse(time.RFC3339Nano, text)
+	if err != nil {
+		return slot, words.WithHint(fmt.Errorf("%q is not a slot", text), "write 'latest', or the "+
+			"time with its zone, such as 2026-03-29T02:00:00Z; 'pgleader history JOB' shows them")
+	}
+	return slot, nil
+}
+
+func (a *app) rerun(ctx context.Context, o *session, job string, slot time.Time) error {
+	run, err := o.Repeatable(ctx, job, slot)
+	if errors.As(err, new(*operator.NotRepeatableError)) {
+		return negative(err)
+	}
+	if err != nil {
+		return err
+	}
+	err = o.Rerun(ctx, job, run.Slot)
+	if errors.Is(err, schedule.ErrNoSlot) { // it has begun, or was deleted, since
+		return negative(words.WithHint(err, "see 'pgleader history %s'", words.Name(job)))
+	}
+	if err != nil {
+		return err
+	}
+	lease, err := o.Lease(ctx, job)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(a.stdout, "slot %s of %s, %s, will run again\n",
+		words.Slot(run.Slot), words.Name(job), outcome(run))
+	if judge.StateOf(lease) == judge.Led {
+		fmt.Fprintf(a.stdout, "%s leads the job: "+
+			"if it stays up between slots, it begins within half a minute\n", words.Name(lease.Holder))
+	} else {
+		fmt.Fprintln(a.stdout, "nobody leads the job now: "+
+			"the next leader runs it, within half a minute of its election")
+	}
+	fmt.Fprintln(a.stdout, "a worker that crontab starts runs it at its next call")
+	return nil
+}
+
+// outcome is what became of the slot so far.
+func outcome(run schedule.Record) string {
 	if run.Attempt == 0 {
 		return string(run.State)
 	}
 	return fmt.Sprintf("%s in attempt %d", run.State, run.Attempt)
-}
-
-// find returns the record of the slot, or of the latest one if slot is zero.
-func (o *operator) find(ctx context.Context, job string, slot time.Time) (leader.SlotRun, error) {
-	runs, err := o.History(ctx, job, checkDepth)
-	if err != nil {
-		return leader.SlotRun{}, err
-	}
-	if len(runs) == 0 {
-		return leader.SlotRun{}, negative(hint(fmt.Errorf("no slot of %s is on record", shown(job)),
-			"only slots that were run or missed can be run again; 'pgleader status' shows how the jobs are called"))
-	}
-	if slot.IsZero() {
-		return o.repeatable(runs[0])
-	}
-	slot = slot.UTC().Truncate(time.Microsecond)
-	for _, run := range runs {
-		if run.Slot.Equal(slot) {
-			return o.repeatable(run)
-		}
-	}
-	if oldest := runs[len(runs)-1]; len(runs) == checkDepth && slot.Before(oldest.Slot) {
-		return leader.SlotRun{Job: job, Slot: slot, State: "decided"}, nil // it may be on record all the same
-	}
-	return leader.SlotRun{}, negative(hint(fmt.Errorf("slot %s of %s is not on record", slotStamp(slot), shown(job)),
-		"the nearest that are: %s", nearest(runs, slot)))
-}
-
-func (o *operator) repeatable(run leader.SlotRun) (leader.SlotRun, error) {
-	if run.State != leader.SlotRunning {
-		return run, nil
-	}
-	return run, negative(hint(fmt.Errorf("slot %s of %s is running, under %s", slotStamp(run.Slot), shown(run.Job),
-		shown(run.Holder)),
-		"wait for its end, or take the job away from its leader with 'pgleader resign'; a slot that was cut off is run "+
-			"again by itself"))
-}
-
-// nearest lists the three slots on record that are closest to an instant, in the order of time.
-func nearest(runs []leader.SlotRun, to time.Time) string {
-	slots := slices.Clone(runs)
-	slices.SortStableFunc(slots, func(a, b leader.SlotRun) int {
-		return int(a.Slot.Sub(to).Abs().Microseconds() - b.Slot.Sub(to).Abs().Microseconds())
-	})
-	slots = slots[:min(len(slots), 3)]
-	slices.SortFunc(slots, func(a, b leader.SlotRun) int { return a.Slot.Compare(b.Slot) })
-	stamps := make([]string, len(slots))
-	for i, run := range slots {
-		stamps[i] = slotStamp(run.Slot)
-	}
-	return strings.Join(stamps, ", ")
 }

@@ -1,17 +1,13 @@
 package main
 
 import (
-	"context"
-	"errors"
-	"fmt"
-
 	"github.com/spf13/cobra"
 
-	"github.com/pgleader/pgleader/leader"
+	"github.com/pgleader/pgleader/cmd/pgleader/internal/worker"
 )
 
 func (a *app) runCommand() *cobra.Command {
-	w := &worker{app: a, forward: true}
+	var flags workerFlags
 	var once bool
 	cmd := &cobra.Command{
 		Use:   "run JOB [flags] -- COMMAND [ARG...]",
@@ -41,54 +37,21 @@ failed; 126 or 127 if the command could not be run.`,
   pgleader run mail-worker --ttl 5s --stop-within 2s -- ./worker --queue mail`,
 		Args: jobAndCommand,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return w.run(cmd.Context(), job{name: args[0], args: args[1:]}, once)
+			config, err := flags.config(a, cmd)
+			if err != nil {
+				return err
+			}
+			defer config.Pool.Close()
+			job := worker.Job{Name: args[0], Command: args[1:]}
+			result, err := worker.Run(cmd.Context(), config, job, once)
+			if err != nil {
+				return err
+			}
+			return exitWith(result)
 		},
 	}
-	w.flags(cmd)
-	cmd.Flags().BoolVar(&once, "once", false, "exit with 124 when the lease is lost, instead of waiting for the next term")
+	flags.add(cmd)
+	cmd.Flags().BoolVar(&once, "once", false,
+		"exit with 124 when the lease is lost, instead of waiting for the next term")
 	return cmd
-}
-
-func (w *worker) run(ctx context.Context, j job, once bool) error {
-	ctx, end, err := w.start(ctx)
-	if err != nil {
-		return err
-	}
-	defer end()
-	var last result
-	ran := false
-	err = w.elector.Run(ctx, j.name, func(ctx context.Context, term *leader.Term) error {
-		if ctx.Err() != nil { // nothing was run, so this is still an end while waiting
-			return ctx.Err()
-		}
-		last, ran = w.work(ctx, j, term, nil), true
-		if last.lost && once {
-			w.stop()
-		}
-		return last.error()
-	})
-	switch {
-	case errors.Is(err, context.Canceled) && w.asked() != nil: // while it waited, perhaps again
-		return nil
-	case ran && (!last.lost || once || w.asked() != nil):
-		return last.exit()
-	}
-	return err
-}
-
-// jobAndCommand checks the arguments of run, try and slot.
-func jobAndCommand(cmd *cobra.Command, args []string) error {
-	before := cmd.ArgsLenAtDash() // the arguments before "--"
-	if before < 0 {
-		before = len(args)
-	}
-	switch {
-	case before == 0:
-		return hint(errors.New("the job is missing"), "%s", cmd.UseLine())
-	case before > 1:
-		return hint(fmt.Errorf("%q is neither a job nor a command", args[1]), "write -- before the command: %s", cmd.UseLine())
-	case len(args) == 1:
-		return hint(errors.New("the command is missing"), "write it after --: %s", cmd.UseLine())
-	}
-	return nil
 }

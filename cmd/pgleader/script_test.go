@@ -108,7 +108,8 @@ func urlCommand(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Setenv(args[0], u.String())
 }
 
-// roleCommand makes a role, gives it rights, and puts its URL into a variable. In the text ROLE stands for its name:
+// roleCommand makes a role, gives it rights, and puts its URL into a variable. In the text ROLE
+// stands for its name:
 //
 //	role READER_URL 'GRANT SELECT ON leader_lease TO ROLE'
 func roleCommand(ts *testscript.TestScript, _ bool, args []string) {

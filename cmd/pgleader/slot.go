@@ -1,19 +1,23 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/pgleader/pgleader/leader"
+	"github.com/pgleader/pgleader/cmd/pgleader/internal/slotrun"
+	"github.com/pgleader/pgleader/cmd/pgleader/internal/timetable"
+	"github.com/pgleader/pgleader/cmd/pgleader/internal/words"
+	"github.com/pgleader/pgleader/cmd/pgleader/internal/worker"
+	"github.com/pgleader/pgleader/schedule"
 )
 
 func (a *app) slotCommand() *cobra.Command {
-	s := &slotRun{worker: &worker{app: a, forward: true}}
-	var at string
+	var flags workerFlags
+	var asked slotFlags
 	cmd := &cobra.Command{
 		Use:   "slot JOB (--schedule FIELDS | --slot TIME) [flags] -- COMMAND [ARG...]",
 		Short: "run a command once for the slot that is due, on whichever host comes first",
@@ -34,226 +38,107 @@ variables of 'pgleader run'; it gets the same signals and is ended in the same w
 Exit status: the command's, of several slots that of the first that failed; 128+n if signal n
 ended it; 0 if there was nothing to do here; 124 if the lease was lost; 125 if pgleader failed;
 126 or 127 if the command could not be run.`,
-		Example: `  */10 * * * *  pgleader slot report -q --schedule '0 2 * * *' --tz Europe/Paris -- node report.js
-  pgleader slot nightly-report --slot 2026-11-29T02:00:00Z -- ./report.sh`,
+		Example: `  pgleader slot nightly-report --slot 2026-11-29T02:00:00Z -- ./report.sh
+  */10 * * * *  pgleader slot report -q --schedule '0 2 * * *' --tz Europe/Paris -- node report.js`,
 		Args: jobAndCommand,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			for _, name := range []string{"tz", "grace", "catch-up", "attempts", "repeat-failed", "keep"} {
-				if at != "" && cmd.Flags().Changed(name) {
-					return hint(fmt.Errorf("--%s does not go with --slot", name), "leave it out: it belongs to --schedule; the slot is "+
-						"started up to 3 times if it is cut off, and after a failure by 'pgleader rerun' only")
-				}
+			call, err := asked.call(cmd)
+			if err != nil {
+				return err
 			}
-			s.job = job{name: args[0], args: args[1:]}
-			return s.run(cmd.Context(), at)
+			call.Job = worker.Job{Name: args[0], Command: args[1:]}
+			config, err := flags.config(a, cmd)
+			if err != nil {
+				return err
+			}
+			defer config.Pool.Close()
+			result, err := slotrun.Run(cmd.Context(), config, call)
+			if err != nil {
+				return err
+			}
+			return exitWith(result)
 		},
 	}
-	s.flags(cmd)
-	f := cmd.Flags()
-	f.StringVar(&s.spec, "schedule", "", "time fields of a crontab line: minute hour day month weekday")
-	f.StringVar(&s.zone, "tz", "", "time zone of --schedule, such as Europe/Paris (default UTC)")
-	f.StringVar(&at, "slot", "", "run the slot of this instant, in RFC 3339, instead of the one that is due")
-	f.DurationVar(&s.early, "early", time.Minute, "how long to wait for a slot that is about to come, for a host whose clock is ahead")
-	f.DurationVar(&s.retryFor, "retry-for", time.Minute, "how long to try again while the database cannot be reached")
-	f.BoolVar(&s.standBy, "stand-by", false, "while another host runs the slot, wait, and run it again if that host dies")
-	policyFlags(cmd, &s.policy)
-	cmd.MarkFlagsOneRequired("schedule", "slot")
-	cmd.MarkFlagsMutuallyExclusive("schedule", "slot")
+	flags.add(cmd)
+	asked.add(cmd)
 	return cmd
 }
 
-// policyFlags adds the fields of a policy as flags.
-func policyFlags(cmd *cobra.Command, p *leader.Policy) {
-	f := cmd.Flags()
-	f.DurationVar(&p.Grace, "grace", time.Hour, "how late a slot may start; a later one is recorded as missed")
-	f.StringVar((*string)(&p.CatchUp), "catch-up", string(leader.CatchUpLatest), "which of several due slots to run: latest, or all")
-	f.IntVar(&p.Attempts, "attempts", 3, "how often a slot is started at most, if it is cut off")
-	f.BoolVar(&p.RepeatFailed, "repeat-failed", false, "run a slot again, up to --attempts, if the command failed")
-	f.DurationVar(&p.Keep, "keep", 90*24*time.Hour, "how long the records of slots are kept")
-}
-
-// A slotRun is one call of pgleader slot.
-type slotRun struct {
-	*worker
-	job      job
-	spec     string
-	zone     string
+// slotFlags say which slot to run, and how.
+type slotFlags struct {
+	due      scheduleFlags
+	at       string
+	policy   schedule.Policy
+	catchUp  string
 	early    time.Duration
 	retryFor time.Duration
 	standBy  bool
-	policy   leader.Policy
-
-	last result    // of the last command, or of the first slot that failed
-	at   time.Time // which slot that was
-	ran  bool      // whether there was one
 }
 
-func (s *slotRun) run(ctx context.Context, at string) error {
-	var schedule leader.Schedule
-	var slot time.Time
+func (s *slotFlags) add(cmd *cobra.Command) {
+	s.policy = timetable.DefaultPolicy()
+	p := &s.policy
+	f := cmd.Flags()
+	s.due.add(cmd)
+	textVar(cmd, &s.at, "slot", "",
+		"run the slot of this instant, in RFC 3339, instead of the one that is due")
+	durationVar(cmd, &s.early, "early", time.Minute, atLeast(time.Duration(0)),
+		"how long to wait for a slot that is about to come, for a host whose clock is ahead")
+	durationVar(cmd, &s.retryFor, "retry-for", time.Minute, atLeast(time.Duration(0)),
+		"how long to try again while the database cannot be reached")
+	f.BoolVar(&s.standBy, "stand-by", false,
+		"while another host runs the slot, wait, and run it again if that host dies")
+	durationVar(cmd, &p.Grace, "grace", p.Grace, judgedLater,
+		"how late a slot may start; a later one is recorded as missed")
+	textVar(cmd, &s.catchUp, "catch-up", string(p.CatchUp),
+		"which of several due slots to run: latest, or all")
+	numberVar(cmd, &p.Attempts, "attempts", "", p.Attempts, judgedLater,
+		"how often a slot is started at most, if it is cut off")
+	f.BoolVar(&p.RepeatFailed, "repeat-failed", false,
+		"run a slot again, up to --attempts, if the command failed")
+	durationVar(cmd, &p.Keep, "keep", p.Keep, judgedLater, "how long the records of slots are kept")
+	cmd.MarkFlagsOneRequired("schedule", "slot")
+	cmd.MarkFlagsMutuallyExclusive("schedule", "slot")
+}
+
+// call is what the flags say.
+func (s *slotFlags) call(cmd *cobra.Command) (slotrun.Call, error) {
+	call := slotrun.Call{Early: s.early, RetryFor: s.retryFor, StandBy: s.standBy}
 	var err error
-	if at == "" {
-		schedule, _, err = parseSchedule(s.spec, s.zone)
-	} else {
-		slot, err = parseSlot(at)
-	}
-	if err != nil {
-		return err
-	}
-	ctx, end, err := s.start(ctx)
-	if err != nil {
-		return err
-	}
-	defer end()
-	if schedule != nil {
-		slot, err = s.due(ctx, schedule)
-	}
-	if err == nil && !slot.IsZero() {
-		err = s.single(ctx, slot)
-	}
-	switch {
-	case s.ran:
-		return s.last.exit()
-	case s.asked() != nil && errors.Is(err, context.Canceled):
-		return nil
-	}
-	return err
-}
-
-// due runs what is due by the schedule. It returns a slot that another host is running, if this one is to stand by for it.
-func (s *slotRun) due(ctx context.Context, schedule leader.Schedule) (time.Time, error) {
-	for {
-		var due leader.Due
-		err := s.patiently(ctx, func() (err error) {
-			due, err = s.elector.RunDue(ctx, s.job.name, schedule, s.policy, s.command)
-			return err
-		})
-		switch wait := due.Next.Sub(due.Now); {
-		case s.ran:
-			return time.Time{}, nil // its exit status says all
-		case err != nil:
-			return time.Time{}, err
-		case due.Leader.Dismissed():
-			s.say(s.job.name, "%s took the job away, it is free in %s, waiting", shown(due.Leader.Holder), span(due.Leader.Left))
-			if err := pause(ctx, due.Leader.Left+time.Millisecond); err != nil {
-				return time.Time{}, err
-			}
-		case due.Leader.Job != "" && s.standBy && !due.Slot.IsZero():
-			return due.Slot, nil
-		case due.Leader.Job != "":
-			s.say(s.job.name, "nothing to do for slot %s, %s leads the job under token %d", stamp(due.Slot), shown(due.Leader.Holder), due.Leader.Token)
-			return time.Time{}, nil
-		case !due.Next.IsZero() && wait <= s.early && (due.Slot.IsZero() || wait < due.Now.Sub(due.Slot)):
-			s.say(s.job.name, "slot %s comes in %s by the database's clock, waiting", stamp(due.Next), span(wait))
-			if err := pause(ctx, wait); err != nil {
-				return time.Time{}, err
-			}
-		default:
-			if at := newest(schedule, due.Now); due.Slot.IsZero() && !at.IsZero() {
-				s.say(s.job.name, "slot %s came %s ago, and --grace is %s: too late to begin with it; the next one is %s",
-					stamp(at), span(due.Now.Sub(at)), span(s.policy.Grace), stamp(due.Next))
-				return time.Time{}, nil
-			}
-			return time.Time{}, s.tell(ctx, due)
-		}
-	}
-}
-
-// newest is the last instant of the schedule up to now, if it is at most two days old.
-func newest(schedule leader.Schedule, now time.Time) time.Time {
-	var last time.Time
-	for back := time.Minute; last.IsZero() && back < 7*24*time.Hour; back *= 4 { // so that one of every second takes few steps
-		for at := schedule.Next(now.Add(-back)); !at.IsZero() && !at.After(now); at = schedule.Next(at) {
-			last = at
-		}
-	}
-	return last
-}
-
-// single runs one slot, or says what became of it.
-func (s *slotRun) single(ctx context.Context, at time.Time) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	var rival string
-	if !s.standBy {
-		s.onWait = func(event leader.Event) {
-			if event.Job == s.job.name {
-				rival = event.Holder
-				cancel()
+	if s.at != "" {
+		for _, name := range []string{
+			"tz", "grace", "catch-up", "attempts", "repeat-failed", "keep",
+		} {
+			if cmd.Flags().Changed(name) {
+				return call, words.WithHint(fmt.Errorf("--%s does not go with --slot", name),
+					"leave it out: it belongs to --schedule; the slot is started up to 3 times if it "+
+						"is cut off, and after a failure by 'pgleader rerun' only")
 			}
 		}
+		call.At, err = timetable.ParseInstant(s.at)
+		return call, err
 	}
-	if err := s.near(ctx, at); err != nil {
-		return err
+	if call.Policy, err = s.checkedPolicy(); err != nil {
+		return call, err
 	}
-	ran := false
-	err := s.patiently(ctx, func() (err error) {
-		ran, err = s.elector.RunSlot(ctx, s.job.name, at, s.command)
-		return err
-	})
-	switch {
-	case s.ran:
-		return nil
-	case rival != "":
-		s.say(s.job.name, "nothing to do for slot %s, %s leads the job", stamp(at), shown(rival))
-		return nil
-	case err == nil && !ran:
-		return s.tell(ctx, leader.Due{Slot: at})
-	}
-	return err
+	call.Schedule, err = s.due.schedule()
+	return call, err
 }
 
-// near refuses a slot that does not come soon: a typing error should not hang a shell.
-func (s *slotRun) near(ctx context.Context, at time.Time) error {
-	return s.patiently(ctx, func() error {
-		// It says which tables or rights are missing; the question for the time does not.
-		if _, err := s.elector.History(ctx, s.job.name, 1); err != nil {
-			return err
-		}
-		now, err := s.now(ctx)
-		if err == nil && at.Sub(now) > s.early {
-			err = hint(fmt.Errorf("slot %s comes in %s by the database's clock", stamp(at), span(at.Sub(now))),
-				"call again at that time, or raise --early to wait for it")
-		}
-		return err
-	})
-}
-
-// command is the work of a slot.
-func (s *slotRun) command(ctx context.Context, slot *leader.Slot) error {
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
-	r := s.work(ctx, s.job, slot.Term(), slot)
-	if !s.ran || s.last.error() == nil || slot.Time().Equal(s.at) {
-		s.last, s.ran, s.at = r, true, slot.Time()
-	}
-	return r.error()
-}
-
-// tell says what became of a slot that has nothing to be done about.
-func (s *slotRun) tell(ctx context.Context, due leader.Due) error {
-	if due.Slot.IsZero() {
-		s.say(s.job.name, "no slot is due, the next one is %s", stamp(due.Next))
-		return nil
-	}
-	runs, err := s.elector.History(ctx, s.job.name, 100)
-	if err != nil {
-		return err
-	}
-	for _, run := range runs {
-		if run.Slot.Equal(due.Slot.Truncate(time.Microsecond)) {
-			s.say(s.job.name, "nothing to do, slot %s is on record as %s, by %s%s", stamp(run.Slot), run.State, shown(run.Holder), because(run.Error))
-			return nil
+// checkedPolicy refuses what cannot be honoured. A call runs something or nothing: it has no slots
+// to skip.
+func (s *slotFlags) checkedPolicy() (schedule.Policy, error) {
+	p := s.policy
+	p.CatchUp = schedule.CatchUp(s.catchUp)
+	if p.CatchUp != schedule.CatchUpLatest && p.CatchUp != schedule.CatchUpAll {
+		return p, &flagError{
+			"catch-up", s.catchUp, fmt.Sprintf("%s or %s", schedule.CatchUpLatest, schedule.CatchUpAll),
 		}
 	}
-	s.say(s.job.name, "nothing to do for slot %s", stamp(due.Slot))
-	return nil
-}
-
-func because(why string) string {
-	if why == "" {
-		return ""
+	err := timetable.CheckPolicy(p)
+	var wrong *timetable.FieldError
+	if errors.As(err, &wrong) {
+		return p, fmt.Errorf("--%s %s", strings.ReplaceAll(wrong.Field, "_", "-"), wrong.Problem)
 	}
-	return ": " + shown(why)
+	return p, err
 }

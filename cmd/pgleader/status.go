@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"os"
 	"os/signal"
@@ -13,6 +12,8 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/pgleader/pgleader/cmd/pgleader/internal/judge"
+	"github.com/pgleader/pgleader/cmd/pgleader/internal/words"
 	"github.com/pgleader/pgleader/leader"
 )
 
@@ -32,7 +33,7 @@ database's.
 
 The state is one of
   led        the holder leads; with a remark if it is late with its renewals
-  dismissed  'pgleader resign' took the job away; nobody leads until the time left is over
+  dismissed  'pgleader dismiss' took the job away; nobody leads until the time left is over
   no leader  the lease was released or expired; SINCE says when, HOLDER who led last
   never led  there is no lease: nobody has ever led a job of this name
 
@@ -45,10 +46,12 @@ It exits with 0; with 1 if JOB is given and nobody leads it; with 125 if it coul
   pgleader status nightly-report || echo nobody leads it
   pgleader status --watch
   pgleader status --json | jq -r '.[] | select(.state != "led") | .job'`,
-		Args:              func(cmd *cobra.Command, args []string) error { return arguments(cmd, args, 0, 1, "at most one job") },
+		Args: func(cmd *cobra.Command, args []string) error {
+			return arguments(cmd, args, 0, 1, "at most one job")
+		},
 		ValidArgsFunction: a.completeJob,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			o, err := a.operator()
+			o, err := a.session()
 			if err != nil {
 				return err
 			}
@@ -56,7 +59,7 @@ It exits with 0; with 1 if JOB is given and nobody leads it; with 125 if it coul
 			look := o.Leases
 			if len(args) == 1 {
 				look = func(ctx context.Context) ([]leader.Lease, error) {
-					lease, err := o.lease(ctx, args[0])
+					lease, err := o.Lease(ctx, args[0])
 					return []leader.Lease{lease}, err
 				}
 			}
@@ -70,27 +73,30 @@ It exits with 0; with 1 if JOB is given and nobody leads it; with 125 if it coul
 			if err := a.printStatus(options, leases); err != nil {
 				return err
 			}
-			if len(args) == 1 && stateOf(leases[0]) != led {
-				return errNo
+			if len(args) == 1 && judge.StateOf(leases[0]) != judge.Led {
+				return negative(nil)
 			}
 			return nil
 		},
 	}
-	cmd.Flags().BoolVar(&options.json, "json", false, "print JSON; with --watch one line of it for every look")
-	cmd.Flags().BoolVar(&options.watch, "watch", false, "look again every second, until interrupted, and exit with 0")
+	cmd.Flags().BoolVar(&options.json, "json", false,
+		"print JSON; with --watch one line of it for every look")
+	cmd.Flags().BoolVar(&options.watch, "watch", false,
+		"look again every second, until interrupted, and exit with 0")
 	return cmd
 }
 
-// watchStatus shows the leases again and again, in place on a terminal. Only the first look may fail: during an outage
-// it goes on.
-func (a *app) watchStatus(ctx context.Context, options statusOptions, look func(context.Context) ([]leader.Lease,
-	error),
+// watchStatus shows the leases again and again, in place on a terminal. Only the first look may
+// fail: during an outage it goes on.
+func (a *app) watchStatus(
+	ctx context.Context, options statusOptions,
+	look func(context.Context) ([]leader.Lease, error),
 ) error {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
-	inPlace := !options.json && term.IsTerminal(int(a.stdout.Fd())) && os.Getenv("TERM") != "dumb"
+	terminal := term.IsTerminal(int(a.stdout.Fd())) && os.Getenv("TERM") != "dumb"
 	for first := true; ; first = false {
 		leases, err := look(ctx)
 		switch {
@@ -99,19 +105,13 @@ func (a *app) watchStatus(ctx context.Context, options statusOptions, look func(
 		case err != nil && first:
 			return err
 		}
-		if inPlace {
+		if terminal && !options.json {
 			fmt.Fprint(a.stdout, "\x1b[H\x1b[J")
 		}
-		switch {
-		case err != nil:
+		if err != nil {
 			printError(a.stderr, err)
-		default:
-			if err := a.printStatus(options, leases); err != nil {
-				return err
-			}
-			if !options.json {
-				fmt.Fprintln(a.stdout)
-			}
+		} else if err = a.printStatus(options, leases); err != nil {
+			return err
 		}
 		select {
 		case <-ctx.Done():
@@ -135,20 +135,26 @@ type leaseJSON struct {
 func (a *app) printStatus(options statusOptions, leases []leader.Lease) error {
 	if !options.json {
 		a.printLeases(leases)
+		if options.watch { // sets it apart from the next
+			fmt.Fprintln(a.stdout)
+		}
 		return nil
 	}
 	rows := make([]leaseJSON, len(leases))
 	for i, l := range leases {
 		rows[i] = leaseJSON{
-			Job: l.Job, State: stateOf(l).name(), Holder: l.Holder, Token: l.Token,
-			AcquiredAt: instant(l.AcquiredAt), RenewedAt: instant(l.RenewedAt), ExpiresAt: instant(l.ExpiresAt),
-			Left: l.Left.Seconds(),
+			Job:        l.Job,
+			State:      jsonName(judge.StateOf(l)),
+			Holder:     l.Holder,
+			Token:      l.Token,
+			AcquiredAt: jsonTime(l.AcquiredAt),
+			RenewedAt:  jsonTime(l.RenewedAt),
+			ExpiresAt:  jsonTime(l.ExpiresAt),
+			Left:       l.Left.Seconds(),
 		}
 	}
 	if options.watch {
-		encoder := json.NewEncoder(a.stdout)
-		encoder.SetEscapeHTML(false)
-		return encoder.Encode(rows)
+		return writeJSONLine(a.stdout, rows)
 	}
 	return writeJSON(a.stdout, rows)
 }
@@ -158,38 +164,52 @@ func (a *app) printLeases(leases []leader.Lease) {
 		fmt.Fprintln(a.stdout, "no job was ever led")
 		return
 	}
-	rows := [][]cell{{text("JOB"), text("STATE"), text("SINCE"), text("LEFT"), text("TOKEN"), text("HOLDER")}}
+	rows := [][]cell{{
+		text("JOB"), text("STATE"), text("SINCE"), text("LEFT"), text("TOKEN"), text("HOLDER"),
+	}}
 	for _, l := range leases {
-		s := stateOf(l)
-		since, left, holder := "-", styled("-", plain), text(l.Holder)
-		switch s {
-		case led:
-			since, left = ago(l.AcquiredAt, asOf(l)), text(span(l.Left))
-			if late, is := unrenewed(l); is {
-				left = styled(fmt.Sprintf("%s, not renewed for %s", span(l.Left), span(late)), yellow)
-			}
-			if ahead, is := renewedAhead(l); is {
-				left = styled(fmt.Sprintf("%s, renewed %s in the future", span(l.Left), span(ahead)), yellow)
-			}
-		case dismissed:
-			since, left = "-", styled(span(l.Left), yellow)
-		case noLeader:
-			since, holder = ago(l.ExpiresAt, asOf(l)), styled(l.Holder, dim)
-		case neverLed:
-			holder = text("-")
-		}
-		rows = append(rows, []cell{
-			text(l.Job), styled(string(s), s.style()), text(since), left,
-			text(strconv.FormatInt(l.Token, 10)), holder,
-		})
+		rows = append(rows, leaseRow(l))
 	}
 	writeTable(a.stdout, rows)
 }
 
+func leaseRow(l leader.Lease) []cell {
+	state := judge.StateOf(l)
+	since, left, holder := "-", text("-"), text(l.Holder)
+	colour := red
+	switch state {
+	case judge.Led:
+		since, left, colour = ago(l.AcquiredAt, judge.AsOf(l)), timeLeft(l), green
+	case judge.Dismissed:
+		left, colour = styled(words.Span(l.Left), yellow), yellow
+	case judge.NoLeader:
+		since, holder = ago(l.ExpiresAt, judge.AsOf(l)), styled(l.Holder, dim)
+	case judge.NeverLed:
+		holder = text("-")
+	}
+	return []cell{
+		text(l.Job), styled(string(state), colour), text(since), left,
+		text(strconv.FormatInt(l.Token, 10)), holder,
+	}
+}
+
+// timeLeft is how long a leader's lease lasts, with a remark if something is wrong with it.
+func timeLeft(l leader.Lease) cell {
+	left := words.Span(l.Left)
+	if ahead, setBack := judge.RenewedAhead(l); setBack {
+		return styled(fmt.Sprintf("%s, renewed %s in the future", left, words.Span(ahead)), yellow)
+	}
+	if since, late := judge.Unrenewed(l); late {
+		return styled(fmt.Sprintf("%s, not renewed for %s", left, words.Span(since)), yellow)
+	}
+	return text(left)
+}
+
 // ago is an instant and how long it has passed.
 func ago(t, now time.Time) string {
+	at := t.UTC().Format("2006-01-02T15:04:05Z")
 	if t.After(now.Add(time.Second)) {
-		return t.UTC().Format("2006-01-02T15:04:05Z") + " (in the future)"
+		return at + " (in the future)"
 	}
-	return fmt.Sprintf("%s (%s)", t.UTC().Format("2006-01-02T15:04:05Z"), span(now.Sub(t)))
+	return fmt.Sprintf("%s (%s)", at, words.Span(now.Sub(t)))
 }

@@ -14,7 +14,9 @@ import (
 )
 
 // start runs pgleader inside the test, and returns its output, line by line, and its exit status.
-func start(ctx context.Context, t *testing.T, args ...string) (lines <-chan string, status <-chan int, stderr string) {
+func start(ctx context.Context, t *testing.T, args ...string) (
+	lines <-chan string, status <-chan int, stderr string,
+) {
 	t.Helper()
 	read, write, err := os.Pipe()
 	if err != nil {
@@ -60,6 +62,10 @@ func next(t *testing.T, lines <-chan string, text string) string {
 	}
 }
 
+const ledForAnHour = `
+	INSERT INTO leader_lease
+	VALUES ('nightly-report', 'web-1', 7, now(), now(), now() + interval '1h')`
+
 func TestStatusWatchesUntilInterrupted(t *testing.T) {
 	t.Parallel()
 	rawURL := pgtest.NewURL(t)
@@ -68,8 +74,7 @@ func TestStatusWatchesUntilInterrupted(t *testing.T) {
 	if line := next(t, lines, "nightly-report"); !strings.Contains(line, "never led") {
 		t.Fatalf("first %q", line)
 	}
-	if err := execute(rawURL, "INSERT INTO leader_lease VALUES ('nightly-report', 'web-1', 7, now(), now(), now() + "+
-		"interval '1h')"); err != nil {
+	if err := execute(rawURL, ledForAnHour); err != nil {
 		t.Fatal(err)
 	}
 	if line := next(t, lines, "web-1"); strings.Contains(line, "\x1b") {
@@ -92,16 +97,15 @@ func TestStatusWatchesThroughOutage(t *testing.T) {
 	}
 	proxy.Cut()
 	waitForText(t, stderr, "pgleader: error: ")
-	if err := execute(rawURL, "INSERT INTO leader_lease VALUES ('nightly-report', 'web-1', 7, now(), now(), now() + "+
-		"interval '1h')"); err != nil {
+	if err := execute(rawURL, ledForAnHour); err != nil {
 		t.Fatal(err)
 	}
 	if err := proxy.Restore(); err != nil {
 		t.Fatal(err)
 	}
 	var leases []leaseJSON
-	if err := json.Unmarshal([]byte(next(t, lines, "web-1")), &leases); err != nil || len(leases) != 1 ||
-		leases[0].State != "led" {
+	err := json.Unmarshal([]byte(next(t, lines, "web-1")), &leases)
+	if err != nil || len(leases) != 1 || leases[0].State != "led" {
 		t.Errorf("after the outage: %+v, %v", leases, err)
 	}
 	interrupt()
@@ -112,7 +116,8 @@ func TestStatusWatchesThroughOutage(t *testing.T) {
 
 func TestStatusWatchFailsAtOnceWhereItCannotBegin(t *testing.T) {
 	t.Parallel()
-	_, status, stderr := start(t.Context(), t, "status", "--watch", "--database-url", pgtest.NewEmptyURL(t))
+	empty := pgtest.NewEmptyURL(t)
+	_, status, stderr := start(t.Context(), t, "status", "--watch", "--database-url", empty)
 	if code := <-status; code != exitFailed {
 		t.Errorf("exit status %d, want %d", code, exitFailed)
 	}

@@ -1,18 +1,14 @@
 package main
 
 import (
-	"context"
-	"errors"
-	"fmt"
-
 	"github.com/spf13/cobra"
 
-	"github.com/pgleader/pgleader/leader"
+	"github.com/pgleader/pgleader/cmd/pgleader/internal/worker"
 )
 
 func (a *app) tryCommand() *cobra.Command {
-	w := &worker{app: a, forward: true}
-	conflict := exitConflict
+	var flags workerFlags
+	var conflict int
 	cmd := &cobra.Command{
 		Use:   "try JOB [flags] -- COMMAND [ARG...]",
 		Short: "run a command if this instance can lead the job now",
@@ -30,39 +26,24 @@ command could not be run.`,
   */5 * * * *  pgleader try import --quiet --conflict-exit-code 0 -- ./import.sh`,
 		Args: jobAndCommand,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return w.try(cmd.Context(), job{name: args[0], args: args[1:]}, conflict)
+			config, err := flags.config(a, cmd)
+			if err != nil {
+				return err
+			}
+			defer config.Pool.Close()
+			job := worker.Job{Name: args[0], Command: args[1:]}
+			result, led, err := worker.Try(cmd.Context(), config, job)
+			switch {
+			case err != nil:
+				return err
+			case !led && conflict != 0:
+				return exitError{code: conflict}
+			}
+			return exitWith(result)
 		},
 	}
-	w.flags(cmd)
-	cmd.Flags().IntVar(&conflict, "conflict-exit-code", exitConflict, "exit status if another instance leads")
+	flags.add(cmd)
+	numberVar(cmd, &conflict, "conflict-exit-code", "", exitConflict, between(0, 255),
+		"exit status if another instance leads")
 	return cmd
-}
-
-func (w *worker) try(ctx context.Context, j job, conflict int) error {
-	if conflict < 0 || conflict > 255 {
-		return fmt.Errorf("--conflict-exit-code is %d, want 0 to 255", conflict)
-	}
-	ctx, end, err := w.start(ctx)
-	if err != nil {
-		return err
-	}
-	defer end()
-	var held leader.Event
-	w.onSkip = func(event leader.Event) { held = event }
-	term, ok, err := w.elector.TryAcquire(ctx, j.name)
-	if sig := w.asked(); sig != nil && errors.Is(err, context.Canceled) {
-		return fmt.Errorf("%s: asked to end (%v) before the command was started", shown(j.name), sig)
-	}
-	if err != nil {
-		return err
-	}
-	if !ok {
-		w.say(j.name, "not run, %s leads under token %d", shown(held.Holder), held.Token)
-		return exitError{code: conflict}.orNil()
-	}
-	r := w.work(ctx, j, term, nil)
-	if err := term.Resign(); err != nil {
-		w.warn(j.name, "could not release the lease, it expires within %v: %s", w.ttl, plainly(err))
-	}
-	return r.exit()
 }

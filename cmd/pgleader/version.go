@@ -17,8 +17,8 @@ built with. A build from a checkout says (devel), or the commit.`,
 		Example: `  pgleader version`,
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			_, err := fmt.Fprintf(a.stdout, "pgleader %s (%s %s/%s)\n", moduleVersion(), runtime.Version(), runtime.GOOS,
-				runtime.GOARCH)
+			_, err := fmt.Fprintf(a.stdout, "pgleader %s (%s %s/%s)\n",
+				moduleVersion(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 			return err
 		},
 	}

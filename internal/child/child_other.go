@@ -27,8 +27,9 @@ type Child struct {
 	stop  bool
 }
 
-// Start runs the command and returns when it is running, or cannot be. Its time ends at until, which has to carry a
-// monotonic reading. The error is a [*StartError] if the command itself is to blame.
+// Start runs the command and returns when it is running, or cannot be. Its time ends at until,
+// which has to carry a monotonic reading. The error is a [*StartError] if the command itself is to
+// blame.
 func Start(c Command, until time.Time) (*Child, error) {
 	if len(c.Args) == 0 {
 		return nil, errNoCommand
@@ -38,7 +39,7 @@ func Start(c Command, until time.Time) (*Child, error) {
 		return nil, err
 	}
 	d := newDeadline(until)
-	if d.left() <= 0 {
+	if d.remaining() <= 0 {
 		return nil, errTooLate
 	}
 	cmd := &exec.Cmd{Path: path, Args: c.Args, Env: c.Env, Dir: c.Dir}
@@ -66,7 +67,10 @@ func Start(c Command, until time.Time) (*Child, error) {
 		job.close()
 		return nil, fmt.Errorf("child: put the command into a job: %w", err)
 	}
-	child := &Child{process: cmd.Process, job: job, wake: make(chan struct{}, 1), done: make(chan struct{}), until: d}
+	child := &Child{
+		process: cmd.Process, job: job, wake: make(chan struct{}, 1), done: make(chan struct{}),
+		until: d,
+	}
 	go child.supervise(cmd)
 	return child, nil
 }
@@ -79,7 +83,7 @@ func (c *Child) supervise(cmd *exec.Cmd) {
 	}()
 	for running := true; running; {
 		c.mu.Lock()
-		left, stop := c.until.left(), c.stop
+		left, stop := c.until.remaining(), c.stop
 		c.mu.Unlock()
 		if !c.result.Killed && (stop || left <= 0) {
 			c.result.Killed, c.result.Expired = true, !stop
@@ -97,8 +101,8 @@ func (c *Child) supervise(cmd *exec.Cmd) {
 	close(c.done)
 }
 
-// Extend lets the command run until then, which has to carry a monotonic reading. It replaces the time given before,
-// unless that has passed already. It never blocks.
+// Extend lets the command run until then, which has to carry a monotonic reading. It replaces the
+// time given before, unless that has passed already. It never blocks.
 func (c *Child) Extend(until time.Time) {
 	c.mu.Lock()
 	c.until = newDeadline(until)
@@ -135,7 +139,8 @@ func (c *Child) Signal(sig os.Signal) error {
 	return nil
 }
 
-// Done returns a channel that closes when the command has ended, and on Windows its descendants have been told to.
+// Done returns a channel that closes when the command has ended, and on Windows its descendants
+// have been told to.
 func (c *Child) Done() <-chan struct{} { return c.done }
 
 // Result waits for Done and says what became of the command.

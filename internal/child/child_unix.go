@@ -45,8 +45,9 @@ type Child struct {
 	silent    bool
 }
 
-// Start runs the command and returns when it is running, or cannot be. Its time ends at until, which has to carry a
-// monotonic reading. The error is a [*StartError] if the command itself is to blame.
+// Start runs the command and returns when it is running, or cannot be. Its time ends at until,
+// which has to carry a monotonic reading. The error is a [*StartError] if the command itself is to
+// blame.
 func Start(c Command, until time.Time) (*Child, error) {
 	if len(c.Args) == 0 {
 		return nil, errNoCommand
@@ -69,7 +70,8 @@ func Start(c Command, until time.Time) (*Child, error) {
 	}
 	go child.supervise()
 	// A keeper that does not read blocks this, until supervise kills it.
-	err = child.orders.Encode(spec{path, c.Args, c.Env, c.Dir, child.grace, order{until, d.left(), false}})
+	first := order{until, d.remaining(), false}
+	err = child.orders.Encode(spec{path, c.Args, c.Env, c.Dir, child.grace, first})
 	if err != nil {
 		child.keeper.Process.Kill()
 	}
@@ -77,11 +79,12 @@ func Start(c Command, until time.Time) (*Child, error) {
 	case <-child.begun:
 		return child, nil
 	case <-child.done:
-		return child.early()
+		return child.startResult()
 	}
 }
 
-// lastOfEach leaves one entry of each variable, as os/exec does: some programs take the first of several, some the last.
+// lastOfEach leaves one entry of each variable, as os/exec does: some programs take the first of
+// several, some the last.
 func lastOfEach(env []string) []string {
 	last := make(map[string]int, len(env))
 	for i, entry := range env {
@@ -97,8 +100,8 @@ func lastOfEach(env []string) []string {
 	return kept
 }
 
-// startKeeper runs this binary again, in a process group of its own: what the terminal or somebody else sends to the
-// caller's group must not stop it.
+// startKeeper runs this binary again, in a process group of its own: what the terminal or somebody
+// else sends to the caller's group must not stop it.
 func (c *Child) startKeeper(command Command) error {
 	path, err := keeperPath()
 	if err != nil {
@@ -145,12 +148,12 @@ func (c *Child) startKeeper(command Command) error {
 	return nil
 }
 
-// early is Start's result if the keeper is done already.
-func (c *Child) early() (*Child, error) {
+// startResult is Start's result if the keeper is done already.
+func (c *Child) startResult() (*Child, error) {
 	switch {
 	case c.pgid != 0:
 		return c, nil
-	case c.last == nil && c.wanted.left() <= 0 || c.last != nil && c.last.Value == 0:
+	case c.last == nil && c.wanted.remaining() <= 0 || c.last != nil && c.last.Value == 0:
 		return nil, errTooLate
 	case c.last == nil:
 		return nil, errors.New("child: the keeper died before it started the command")
@@ -159,16 +162,17 @@ func (c *Child) early() (*Child, error) {
 	}
 }
 
-// Extend lets the command run until then, which has to carry a monotonic reading. It replaces the time given before,
-// unless that has passed already. It never blocks.
+// Extend lets the command run until then, which has to carry a monotonic reading. It replaces the
+// time given before, unless that has passed already. It never blocks.
 func (c *Child) Extend(until time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.until, c.wanted = until, newDeadline(until)
-	c.tell()
+	c.sendOrder()
 }
 
-// Stop asks the command to end, by SIGTERM, and has it killed after its Grace. It does not wait for it.
+// Stop asks the command to end, by SIGTERM, and has it killed after its Grace. It does not wait for
+// it.
 func (c *Child) Stop() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -176,13 +180,16 @@ func (c *Child) Stop() {
 		return
 	}
 	c.stopped = time.Now()
-	c.tell()
-	c.keeper.Process.Signal(syscall.SIGCONT) // somebody may have stopped it, and the command deserves its SIGTERM
-	c.status.SetReadDeadline(time.Now())     // wakes supervise, for the time that it waits for has changed
+	c.sendOrder()
+	// Somebody may have stopped it, and the command deserves its SIGTERM.
+	c.keeper.Process.Signal(syscall.SIGCONT)
+	// Wakes supervise: the time that it waits for has changed.
+	c.status.SetReadDeadline(time.Now())
 }
 
-// tell sends an order, or sees to it that one follows the one that is under way. The caller holds mu.
-func (c *Child) tell() {
+// sendOrder sends an order, or sees to it that one follows the one that is under way. The caller
+// holds mu.
+func (c *Child) sendOrder() {
 	if c.over {
 		return
 	}
@@ -192,10 +199,11 @@ func (c *Child) tell() {
 	}
 	c.underWay, c.dirty, c.sent = true, false, c.wanted
 	// An error means that the keeper is dead, which supervise sees.
-	_ = c.orders.Encode(order{c.until, c.wanted.left(), !c.stopped.IsZero()})
+	_ = c.orders.Encode(order{c.until, c.wanted.remaining(), !c.stopped.IsZero()})
 }
 
-// Signal sends the signal to the command's process group. The error is [os.ErrProcessDone] if nothing is left of it.
+// Signal sends the signal to the command's process group. The error is [os.ErrProcessDone] if
+// nothing is left of it.
 func (c *Child) Signal(sig os.Signal) error {
 	s, ok := sig.(syscall.Signal)
 	if !ok {
@@ -203,7 +211,7 @@ func (c *Child) Signal(sig os.Signal) error {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.look()
+	c.readReports()
 	if c.over {
 		return os.ErrProcessDone
 	}
@@ -216,7 +224,8 @@ func (c *Child) Signal(sig os.Signal) error {
 	return nil
 }
 
-// Done returns a channel that closes when the command has ended and nothing of its process group is left.
+// Done returns a channel that closes when the command has ended and nothing of its process group is
+// left.
 func (c *Child) Done() <-chan struct{} { return c.done }
 
 // Result waits for Done and says what became of the command.

@@ -8,7 +8,7 @@ type deadline struct{ mono, wall time.Time }
 // newDeadline takes a time with a monotonic reading.
 func newDeadline(t time.Time) deadline { return deadline{t, t.Round(0)} }
 
-func (d deadline) left() time.Duration {
+func (d deadline) remaining() time.Duration {
 	now := time.Now()
 	// The bound leaves room to add a grace.
 	return min(d.mono.Sub(now), d.wall.Sub(now.Round(0)), 100*365*24*time.Hour)

@@ -19,5 +19,5 @@ var (
 	errTooLate   = errors.New("child: the time was over before the command could start")
 	errDied      = errors.New("child: the command's keeper died; the command was killed")
 	errSilent    = errors.New("child: the command's keeper did not answer; both were killed")
-	errLeft      = errors.New("child: part of the command could not be killed")
+	errSurvivors = errors.New("child: part of the command could not be killed")
 )

@@ -8,8 +8,9 @@ import (
 	"time"
 )
 
-// The keeper gives up when SIGKILL has had no effect for this long and this many times. It has none on what runs under
-// another user, or waits for a device. The time alone could pass in one step, if the machine stands still.
+// The keeper gives up when SIGKILL has had no effect for this long and this many times. It has none
+// on what runs under another user, or waits for a device. The time alone could pass in one step, if
+// the machine stands still.
 const (
 	giveUpAfter  = time.Second
 	giveUpRounds = 50
@@ -39,8 +40,8 @@ func newKeeper(s spec) *keeper {
 	}
 }
 
-// follow takes an order. More time does not revive what was asked to end.
-func (k *keeper) follow(o order) {
+// obey takes an order. More time does not revive what was asked to end.
+func (k *keeper) obey(o order) {
 	k.until = o.deadline()
 	if o.Stop {
 		k.terminate()
@@ -56,39 +57,40 @@ func (k *keeper) step() bool {
 		}
 		k.terminate()
 	}
-	if k.terminated.IsZero() && k.until.left() <= 0 {
+	if k.terminated.IsZero() && k.until.remaining() <= 0 {
 		k.end.Expired = true
 		k.terminate()
 	}
 	if !k.terminated.IsZero() {
-		k.tellStrays()
-		if k.left() <= 0 {
+		k.terminateStrays()
+		if k.untilKill() <= 0 {
 			k.kill()
 		}
 	}
-	k.end.Left = k.rounds > giveUpRounds && time.Since(k.killed) > giveUpAfter
-	return k.end.Left
+	k.end.Survivors = k.rounds > giveUpRounds && time.Since(k.killed) > giveUpAfter
+	return k.end.Survivors
 }
 
-// wait is how long nothing is due, unless a child exits or an order comes.
-func (k *keeper) wait() time.Duration {
+// untilDue is how long nothing is due, unless a child exits or an order comes.
+func (k *keeper) untilDue() time.Duration {
 	switch {
 	case k.rounds > 0:
 		return 5 * time.Millisecond
 	case !k.terminated.IsZero():
 		// A group's end can't be waited for, only looked at.
-		return min(k.left(), 20*time.Millisecond)
+		return min(k.untilKill(), 20*time.Millisecond)
 	default:
-		return min(k.until.left(), wallCheck)
+		return min(k.until.remaining(), wallCheck)
 	}
 }
 
-// left is the time until SIGKILL, once SIGTERM was sent.
-func (k *keeper) left() time.Duration {
-	return min(k.until.left()+k.grace, time.Until(k.terminated.Add(k.grace)))
+// untilKill is the time until SIGKILL, once SIGTERM was sent.
+func (k *keeper) untilKill() time.Duration {
+	return min(k.until.remaining()+k.grace, time.Until(k.terminated.Add(k.grace)))
 }
 
-// reap collects the command, and on Linux the orphans too. Nothing else in this process waits for children.
+// reap collects the command, and on Linux the orphans too. Nothing else in this process waits for
+// children.
 func (k *keeper) reap() {
 	for {
 		var status syscall.WaitStatus
@@ -120,8 +122,9 @@ func (k *keeper) terminate() {
 	}
 }
 
-// tellStrays asks those to end who left the group, each once. They show when their parents are gone.
-func (k *keeper) tellStrays() {
+// terminateStrays asks those to end who left the group, each once. They show when their parents are
+// gone.
+func (k *keeper) terminateStrays() {
 	if k.alone || !k.exited || syscall.Kill(-k.pgid, 0) == nil {
 		return
 	}

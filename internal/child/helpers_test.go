@@ -23,7 +23,9 @@ sh -c 'while :; do echo >"$0"; sleep 0.01; done' "${STAMPS:-/dev/null}" &
 echo ready
 while :; do sleep 1; done`
 
-func sh(script string, args ...string) []string { return append([]string{"sh", "-c", script}, args...) }
+func sh(script string, args ...string) []string {
+	return append([]string{"sh", "-c", script}, args...)
+}
 
 func start(t *testing.T, c Command, d time.Duration) *Child {
 	t.Helper()
@@ -135,7 +137,8 @@ const (
 func startCaller(t *testing.T, script string, ttl time.Duration, env ...string) *caller {
 	t.Helper()
 	c := &caller{cmd: exec.Command(os.Args[0]), stamps: filepath.Join(t.TempDir(), "stamps")}
-	c.cmd.Env = append(os.Environ(), callerVariable+"="+script, ttlVariable+"="+ttl.String(), "STAMPS="+c.stamps)
+	c.cmd.Env = append(os.Environ(),
+		callerVariable+"="+script, ttlVariable+"="+ttl.String(), "STAMPS="+c.stamps)
 	c.cmd.Env = append(c.cmd.Env, env...)
 	c.cmd.Stderr = os.Stderr
 	out, err := c.cmd.StdoutPipe()
@@ -184,13 +187,15 @@ func (c *caller) result() (line string) {
 	return line
 }
 
-// playCaller prints the numbers of itself, the group and the keeper, then each time that it gives, then the result.
+// playCaller prints the numbers of itself, the group and the keeper, then each time that it gives,
+// then the result.
 func playCaller() {
 	ttl, err := time.ParseDuration(os.Getenv(ttlVariable))
 	if err != nil {
 		panic(err)
 	}
-	c, err := Start(Command{Args: sh(os.Getenv(callerVariable)), Grace: callerGrace}, time.Now().Add(ttl))
+	command := Command{Args: sh(os.Getenv(callerVariable)), Grace: callerGrace}
+	c, err := Start(command, time.Now().Add(ttl))
 	if err != nil {
 		panic(err)
 	}

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// A job holds the command and its descendants. The system kills them when the last handle to it is closed, which the death
-// of this process does as well.
+// A job holds the command and its descendants. The system kills them when the last handle to it is
+// closed, which the death of this process does as well.
 type job struct{ handle windows.Handle }
 
 func newJob() (job, error) {

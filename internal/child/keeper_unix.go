@@ -12,13 +12,14 @@ import (
 	"time"
 )
 
-// Not the caller's name: killall -9 would kill both, and nobody were left to kill the command's children.
+// Not the caller's name: killall -9 would kill both, and nobody were left to kill the command's
+// children.
 const keeperName = "lease-keeper"
 
 const keeperVariable = "PGLEADER_LEASE_KEEPER"
 
-// Main does the keeper's work and exits if this process was started as a keeper; otherwise it returns at once. A program
-// that calls [Start] calls it first in main.
+// Main does the keeper's work and exits if this process was started as a keeper; otherwise it
+// returns at once. A program that calls [Start] calls it first in main.
 func Main() {
 	if os.Getenv(keeperVariable) == "" {
 		return
@@ -33,7 +34,8 @@ func keep(controlFD, statusFD int) {
 	// With them the command could hold up the others' view of each other's death.
 	syscall.CloseOnExec(controlFD)
 	syscall.CloseOnExec(statusFD)
-	control, status := os.NewFile(uintptr(controlFD), "control"), os.NewFile(uintptr(statusFD), "status")
+	control := os.NewFile(uintptr(controlFD), "control")
+	status := os.NewFile(uintptr(statusFD), "status")
 	stayAlive()
 	children := make(chan os.Signal, 1)
 	signal.Notify(children, syscall.SIGCHLD)
@@ -45,7 +47,7 @@ func keep(controlFD, statusFD int) {
 		return
 	}
 	k := newKeeper(s)
-	if k.until.left() <= 0 {
+	if k.until.remaining() <= 0 {
 		report{Kind: reportRefused}.send(status)
 		return
 	}
@@ -75,25 +77,27 @@ func keep(controlFD, statusFD int) {
 		select {
 		case o, ok := <-orders:
 			if ok {
-				k.follow(o)
+				k.obey(o)
 				report{Kind: reportHeard}.send(status)
 			} else {
 				orders = nil
 				k.terminate() // the caller is dead
 			}
 		case <-children:
-		case <-time.After(k.wait()):
+		case <-time.After(k.untilDue()):
 		}
 	}
 	k.end.send(status)
 }
 
-// stayAlive catches what would end or stop the keeper: it may be sent to all processes of a service, and the keeper has to
-// survive the command. Signals that are ignored stay so, as the command inherits this, but not what is caught.
+// stayAlive catches what would end or stop the keeper: it may be sent to all processes of a
+// service, and the keeper has to survive the command. Signals that are ignored stay so, as the
+// command inherits this, but not what is caught.
 func stayAlive() {
 	caught := make(chan os.Signal, 1)
 	for _, s := range []os.Signal{
-		syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGALRM,
+		syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM,
+		syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGALRM,
 		syscall.SIGPIPE, syscall.SIGTSTP, syscall.SIGTTIN, syscall.SIGTTOU,
 	} {
 		if !signal.Ignored(s) {
@@ -106,5 +110,7 @@ func stayAlive() {
 func (s spec) start() (int, error) {
 	attr := &syscall.SysProcAttr{Setpgid: true}
 	dieWithParent(attr)
-	return syscall.ForkExec(s.Path, s.Args, &syscall.ProcAttr{Dir: s.Dir, Env: s.Env, Files: []uintptr{0, 1, 2}, Sys: attr})
+	return syscall.ForkExec(s.Path, s.Args, &syscall.ProcAttr{
+		Dir: s.Dir, Env: s.Env, Files: []uintptr{0, 1, 2}, Sys: attr,
+	})
 }

@@ -16,12 +16,16 @@ func TestCommandDiesWithKeeperWhileCallerIsStopped(t *testing.T) {
 	c := startCaller(t, `while :; do echo >"$STAMPS"; done`, time.Hour)
 	c.cmd.Process.Signal(syscall.SIGSTOP)
 	syscall.Kill(c.keeper, syscall.SIGKILL)
-	eventually(t, "the command is dead", func() bool { s := state(t, c.pgid); return s == "" || s == "Z" })
+	eventually(t, "the command is dead", func() bool {
+		s := state(t, c.pgid)
+		return s == "" || s == "Z"
+	})
 }
 
 func TestKilledCallerWakesAStoppedKeeper(t *testing.T) {
 	t.Parallel()
-	// If the new parent were in another session, the kernel would wake the keeper as a member of an orphaned process group.
+	// If the new parent were in another session, the kernel would wake the keeper as a member of an
+	// orphaned process group.
 	c := startCaller(t, stubborn, time.Hour, adopterVariable+"=1")
 	syscall.Kill(c.keeper, syscall.SIGSTOP)
 	eventually(t, "the keeper is stopped", func() bool { return state(t, c.keeper) == "T" })

@@ -13,20 +13,21 @@ import (
 // keeperPath is this very binary, also if an upgrade has put another one in its place.
 func keeperPath() (string, error) { return "/proc/self/exe", nil }
 
-// adoptOrphans makes this process the parent of descendants whose own parent dies, and gives it its name. Without it, the
-// first is the init process; killall goes by the second.
+// adoptOrphans makes this process the parent of descendants whose own parent dies, and gives it its
+// name. Without it, the first is the init process; killall goes by the second.
 func adoptOrphans() {
 	_ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 	_ = os.WriteFile("/proc/self/comm", []byte(keeperName), 0)
 }
 
-// wakeWithParent makes a keeper that somebody has stopped go on when the caller dies, as it has to act then. The caller's
-// thread that started it may die earlier: SIGCONT does no harm.
+// wakeWithParent makes a keeper that somebody has stopped go on when the caller dies, as it has to
+// act then. The caller's thread that started it may die earlier: SIGCONT does no harm.
 func wakeWithParent(attr *syscall.SysProcAttr) { attr.Pdeathsig = syscall.SIGCONT }
 
 func dieWithParent(attr *syscall.SysProcAttr) { attr.Pdeathsig = syscall.SIGKILL }
 
-// strays returns this process's children outside the group. Their numbers are their own until they are reaped.
+// strays returns this process's children outside the group. Their numbers are their own until they
+// are reaped.
 func strays(pgid int) []int {
 	var pids []int
 	for _, p := range processes() {

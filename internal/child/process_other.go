@@ -9,7 +9,8 @@ import (
 
 func keeperPath() (string, error) { return os.Executable() }
 
-// Orphans go to the init process here, and no signal tells a process of its parent's death: see the package's comment.
+// Orphans go to the init process here, and no signal tells a process of its parent's death: see the
+// package's comment.
 func adoptOrphans()                       {}
 func wakeWithParent(*syscall.SysProcAttr) {}
 func dieWithParent(*syscall.SysProcAttr)  {}

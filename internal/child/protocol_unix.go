@@ -17,24 +17,24 @@ type spec struct {
 	First     order
 }
 
-// An order replaces the one before it. The next is sent when it has been heard, so writing one never blocks: a pipe always
-// has room for one.
+// An order replaces the one before it. The next is sent when it has been heard, so writing one
+// never blocks: a pipe always has room for one.
 type order struct {
-	Until time.Time     // by the wall clock
-	Left  time.Duration // until then when it was sent, for the monotonic clock of the receiver
-	Stop  bool
+	Until     time.Time     // by the wall clock
+	Remaining time.Duration // until then when it was sent, for the monotonic clock of the receiver
+	Stop      bool
 }
 
 func (o order) deadline() deadline {
-	return deadline{time.Now().Add(o.Left), o.Until.Round(0)}
+	return deadline{time.Now().Add(o.Remaining), o.Until.Round(0)}
 }
 
-// A report is a message from the keeper. All have one size, less than what a pipe writes in one piece, so a read gets a
-// whole one or nothing.
+// A report is a message from the keeper. All have one size, less than what a pipe writes in one
+// piece, so a read gets a whole one or nothing.
 type report struct {
-	Kind                  reportKind
-	Value                 int32
-	Expired, Killed, Left bool
+	Kind                       reportKind
+	Value                      int32
+	Expired, Killed, Survivors bool
 }
 
 type reportKind int32
@@ -43,7 +43,7 @@ const (
 	reportStarted reportKind = iota // Value is the process group
 	reportRefused                   // Value is the error number, or 0 if it was too late to start
 	reportHeard                     // the latest order
-	reportEnded                     // Value is the exit code; nothing of the group is left, unless Left
+	reportEnded                     // Value is the exit code; nothing is left, unless Survivors
 )
 
 var reportSize = binary.Size(report{})
