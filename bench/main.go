@@ -1,6 +1,6 @@
-// Command bench measures pgleader beside what people use today, side by side in one run, on lib/pq and pgx. It prints
-// Markdown tables to stdout and writes every number to results.json. What counts are ratios within one run: other work
-// on the machine moves all of them together.
+// Command bench measures pgleader beside what people use today, side by side in one run, on lib/pq
+// and pgx. It prints Markdown tables to stdout and writes every number to results.json. What counts
+// are ratios within one run: other work on the machine moves all of them together.
 package main
 
 import (
@@ -26,10 +26,13 @@ func main() {
 		check(child())
 		return
 	}
-	quick := flag.Bool("quick", false, "few runs, in less than two minutes: to see that everything works, not for numbers")
-	only := flag.String("only", "", "run only these parts, separated by commas: "+strings.Join(partNames(), ", "))
+	quick := flag.Bool("quick", false,
+		"few runs, in less than two minutes: to see that everything works, not for numbers")
+	only := flag.String("only", "",
+		"run only these parts, separated by commas: "+strings.Join(partNames(), ", "))
 	goals := flag.String("goals", "", "only compare the rows of this file with the goals")
-	out := flag.String("o", "", "where the rows go; default results.json, with -quick results-quick.json")
+	out := flag.String("o", "",
+		"where the rows go; default results.json, with -quick results-quick.json")
 	flag.Parse()
 	if *out == "" && *quick {
 		*out = "results-quick.json"

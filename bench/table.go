@@ -23,7 +23,8 @@ func (t *table) print(w io.Writer) {
 	if t.note != "" {
 		fmt.Fprintf(w, "%s\n\n", t.note)
 	}
-	fmt.Fprintf(w, "| %s |\n|%s\n", strings.Join(t.columns, " | "), strings.Repeat("---|", len(t.columns)))
+	fmt.Fprintf(w, "| %s |\n|%s\n",
+		strings.Join(t.columns, " | "), strings.Repeat("---|", len(t.columns)))
 	for _, line := range t.lines {
 		fmt.Fprintf(w, "| %s |\n", strings.Join(line, " | "))
 	}
