@@ -125,7 +125,7 @@ func run(ctx context.Context, quick bool, only, out string) (err error) {
 	if err != nil {
 		return err
 	}
-	fmt.Printf("## pgleader beside its peers\n\n%s. %s\n", about, peersNote)
+	fmt.Printf("## pgleader beside its peers\n\n%s\n", wrapped(about+". "+peersNote))
 	for _, part := range parts {
 		if only != "" && !slices.Contains(strings.Split(only, ","), part.name) {
 			continue
