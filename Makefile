@@ -58,10 +58,11 @@ cross: ## Compile the command line tool for the systems that it runs on
 	GOOS=darwin go build -o /dev/null ./cmd/pgleader
 	GOOS=windows go build -o /dev/null ./cmd/pgleader
 
-lint: ## Check formatting and run the linters
+lint: ## Check formatting and the width of lines, and run the linters
 	go mod tidy -diff
 	cd bench && go mod tidy -diff && go vet ./...
 	$(TOOL) golangci-lint run ./...
+	go run ./internal/width
 
 fmt: ## Format the code
 	$(TOOL) golangci-lint fmt ./...

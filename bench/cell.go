@@ -27,8 +27,8 @@ type cell struct {
 	every int // do it in every so-many-th round only; 0 means each
 }
 
-// A subject makes its cells in a place. It is asked twice for a driver: on a straight path, and by way of a proxy that
-// counts.
+// A subject makes its cells in a place. It is asked twice for a driver: on a straight path, and by
+// way of a proxy that counts.
 type subject func(ctx context.Context, b *bench, at place) ([]cell, error)
 
 type place struct {
@@ -53,10 +53,12 @@ func (c cell) once() (time.Duration, error) {
 	return time.Since(begun), err
 }
 
-// interleave does every cell once a round, each round in another order, so that whatever else happens on the machine
-// meets all of them alike. The first tenth of the rounds is not counted. It does fewer rounds if they take longer than
-// limit.
-func interleave(ctx context.Context, cells []cell, rounds int, limit time.Duration) ([][]time.Duration, error) {
+// interleave does every cell once a round, each round in another order, so that whatever else
+// happens on the machine meets all of them alike. The first tenth of the rounds is not counted. It
+// does fewer rounds if they take longer than limit.
+func interleave(
+	ctx context.Context, cells []cell, rounds int, limit time.Duration,
+) ([][]time.Duration, error) {
 	begun := time.Now()
 	samples := make([][]time.Duration, len(cells))
 	warm := rounds/10 + 1

@@ -8,20 +8,24 @@ import (
 	"github.com/pgleader/pgleader/leader"
 )
 
-// crowd is a server with a thousand processes, each of which leads ten jobs and waits for ten that another one leads.
+// crowd is a server with a thousand processes, each of which leads ten jobs and waits for ten that
+// another one leads.
 func (b *bench) crowd(ctx context.Context) error {
 	const jobs = 10
 	electors := b.scale(1000, 100)
 	t := &table{
-		title: fmt.Sprintf("%d electors, each leads %d jobs and waits for %d of its neighbour's", electors, jobs, jobs),
-		note:  "All durations are the defaults: TTL 15 s, RenewEvery 5 s, RetryEvery 1.5 s. They share a pool of 64 connections.",
+		title: fmt.Sprintf("%d electors, each leads %d jobs and waits for %d of its neighbour's",
+			electors, jobs, jobs),
+		note: "All durations are the defaults: TTL 15 s, RenewEvery 5 s, RetryEvery 1.5 s. " +
+			"They share a pool of 64 connections.",
 		columns: []string{
-			"driver", "jobs", "seconds", "statements/s", "renewals/s", "looks/s", "server CPU, % of one core", "WAL kB/s",
-			"terms lost"},
+			"driver", "jobs", "seconds", "statements/s", "renewals/s", "looks/s",
+			"server CPU, % of one core", "WAL kB/s", "terms lost",
+		},
 	}
 	for _, d := range drivers {
 		if !b.quick && d.name != "pgx" {
-			continue // it takes minutes to elect ten thousand leaders and to have as many lose, and the load is alike
+			continue // ten thousand elections and as many losses take minutes, and the load is alike
 		}
 		if err := b.crowdOver(ctx, d, electors, jobs, t); err != nil {
 			return err
@@ -96,14 +100,17 @@ func (b *bench) crowdOver(ctx context.Context, d driver, electors, jobs int, t *
 	r := row{Bench: "crowd", Driver: d.name, N: electors}
 	r.Subject = fmt.Sprintf("pgleader, %d electors, %d jobs each", electors, jobs)
 	r.Extra = map[string]float64{
-		"statements_per_s": perSecond(after.statements - before.statements), "renewals_per_s": perSecond(renewalsAfter - renewals),
-		"looks_per_s": perSecond(looksAfter - looks), "cpu_percent": perSecond(after.cpu-before.cpu) * 100,
-		"wal_bytes_per_s": perSecond(after.wal - before.wal), "terms_lost": float64(lost),
+		"statements_per_s": perSecond(after.statements - before.statements),
+		"renewals_per_s":   perSecond(renewalsAfter - renewals),
+		"looks_per_s":      perSecond(looksAfter - looks),
+		"cpu_percent":      perSecond(after.cpu-before.cpu) * 100,
+		"wal_bytes_per_s":  perSecond(after.wal - before.wal),
+		"terms_lost":       float64(lost),
 	}
 	b.rows = append(b.rows, r)
 	t.add(d.name, fmt.Sprint(len(terms)), num(length.Seconds()), num(r.Extra["statements_per_s"]),
-		num(r.Extra["renewals_per_s"]),
-		num(r.Extra["looks_per_s"]), num(r.Extra["cpu_percent"]), num(r.Extra["wal_bytes_per_s"]/1000), fmt.Sprint(lost))
+		num(r.Extra["renewals_per_s"]), num(r.Extra["looks_per_s"]), num(r.Extra["cpu_percent"]),
+		num(r.Extra["wal_bytes_per_s"]/1000), fmt.Sprint(lost))
 	all.leave()
 	if err := b.depose(ctx, "crowd "+d.name, terms); err != nil {
 		return err

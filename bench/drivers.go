@@ -55,7 +55,8 @@ func connectPGX(rawURL string) (sqldriver.Connector, error) {
 	if err != nil {
 		return nil, err
 	}
-	// A ping before a connection that was idle for a second would be a second round trip for most renewals.
+	// A ping of each connection that was idle for a second would be a second round trip for most
+	// renewals.
 	never := func(context.Context, stdlib.ShouldPingParams) bool { return false }
 	return stdlib.GetConnector(*config, stdlib.OptionShouldPing(never)), nil
 }

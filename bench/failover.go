@@ -11,7 +11,8 @@ import (
 	"github.com/pgleader/pgleader/leader"
 )
 
-// failover kills leaders with -9 and measures from the moment when their lease expires, by the database's clock.
+// failover kills leaders with -9 and measures from the moment when their lease expires, by the
+// database's clock.
 func (b *bench) failover(ctx context.Context) error {
 	plans := []struct {
 		ttl             time.Duration
@@ -26,8 +27,10 @@ func (b *bench) failover(ctx context.Context) error {
 		title: "failover after kill -9, from the expiry of the lease",
 		note: "The successor's term by the database's clock, and the return of its Campaign by that of " +
 			"this machine, which also runs the database.",
-		columns: []string{"TTL", "driver", "n", "new term: median ms", "p99 ms", "Campaign returns: median ms", "p99 ms",
-			"after the kill: median ms"},
+		columns: []string{
+			"TTL", "driver", "n", "new term: median ms", "p99 ms",
+			"Campaign returns: median ms", "p99 ms", "after the kill: median ms",
+		},
 	}
 	for _, p := range plans {
 		for i, d := range drivers {
@@ -40,9 +43,12 @@ func (b *bench) failover(ctx context.Context) error {
 			}
 			var terms, returns, whole []time.Duration
 			for _, f := range all {
-				terms, returns, whole = append(terms, f.term), append(returns, f.returned), append(whole, f.sinceKill)
+				terms, returns = append(terms, f.term), append(returns, f.returned)
+				whole = append(whole, f.sinceKill)
 			}
-			r := row{Bench: "failover", Subject: fmt.Sprintf("pgleader, TTL %v", p.ttl), Driver: d.name}.timed(terms)
+			r := row{
+				Bench: "failover", Subject: fmt.Sprintf("pgleader, TTL %v", p.ttl), Driver: d.name,
+			}.timed(terms)
 			r.Extra = map[string]float64{
 				"ttl_ms":               float64(p.ttl.Milliseconds()),
 				"campaign_median_us":   micros(quantile(returns, 0.5)),
@@ -61,7 +67,9 @@ func (b *bench) failover(ctx context.Context) error {
 // A failure is one leader's death and succession.
 type failure struct{ term, returned, sinceKill time.Duration }
 
-func (b *bench) failovers(ctx context.Context, driver int, ttl time.Duration, total, together int) ([]failure, error) {
+func (b *bench) failovers(
+	ctx context.Context, driver int, ttl time.Duration, total, together int,
+) ([]failure, error) {
 	b.progress("failover: TTL %v over %s", ttl, drivers[driver].name)
 	var mu sync.Mutex
 	var all []failure
@@ -72,7 +80,8 @@ func (b *bench) failovers(ctx context.Context, driver int, ttl time.Duration, to
 		places <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-places }()
-			f, err := b.oneFailover(ctx, driver, ttl, fmt.Sprintf("failover %s %v %d", drivers[driver].name, ttl, i))
+			f, err := b.oneFailover(ctx, driver, ttl,
+				fmt.Sprintf("failover %s %v %d", drivers[driver].name, ttl, i))
 			mu.Lock()
 			defer mu.Unlock()
 			if err != nil && first == nil {
@@ -85,7 +94,9 @@ func (b *bench) failovers(ctx context.Context, driver int, ttl time.Duration, to
 	return all, first
 }
 
-func (b *bench) oneFailover(ctx context.Context, driver int, ttl time.Duration, job string) (failure, error) {
+func (b *bench) oneFailover(
+	ctx context.Context, driver int, ttl time.Duration, job string,
+) (failure, error) {
 	var f failure
 	kill, err := spawn(ctx, errand{driver, b.url, job, ttl})
 	if err != nil {
@@ -133,8 +144,8 @@ func (b *bench) oneFailover(ctx context.Context, driver int, ttl time.Duration, 
 		return f, successor.err
 	}
 	var acquired time.Time
-	err = b.admin.QueryRowContext(ctx, `SELECT acquired_at FROM leader_lease WHERE job_name = $1`, job).
-		Scan(&acquired)
+	err = b.admin.QueryRowContext(ctx,
+		`SELECT acquired_at FROM leader_lease WHERE job_name = $1`, job).Scan(&acquired)
 	if err != nil {
 		return f, err
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/pgleader/pgleader/leader"
 )
 
-// A gap is one run with a frozen leader: by how much the successor's term began after the old one's end, negative if
-// both led.
+// A gap is one run with a frozen leader: by how much the successor's term began after the old one's
+// end, negative if both led.
 type gap struct {
 	between time.Duration
 	capped  bool // the old leader still believed in itself when the run was ended
@@ -26,7 +26,10 @@ func (b *bench) frozen(ctx context.Context) error {
 		note: "The textbook loop claims every TTL/3 with a context of TTL/3 and leads until a claim " +
 			"fails; its runs are ended after a while. " +
 			"Pause is from the old term's end to the new one's beginning.",
-		columns: []string{"subject", "driver", "runs", "both led", "longest both, ms", "pause: median ms", "least ms"},
+		columns: []string{
+			"subject", "driver", "runs", "both led", "longest both, ms",
+			"pause: median ms", "least ms",
+		},
 	}
 	ways := []struct {
 		subject string
@@ -84,15 +87,19 @@ func (b *bench) addFrozen(t *table, subject, driver string, gaps []gap) {
 		}
 	}
 	least := quantile(pauses, 1e-9)
-	r := row{Bench: "frozen", Subject: subject, Driver: driver, N: len(gaps), Extra: map[string]float64{
+	r := row{Bench: "frozen", Subject: subject, Driver: driver, N: len(gaps)}
+	r.Extra = map[string]float64{
 		"both_led_runs": float64(both), "longest_both_us": micros(longest),
 		"pause_median_us": micros(quantile(pauses, 0.5)), "pause_least_us": micros(least),
-	}}
+	}
 	b.rows = append(b.rows, r)
-	t.add(subject, driver, fmt.Sprint(r.N), fmt.Sprint(both), more+ms(longest), ms(quantile(pauses, 0.5)), ms(least))
+	t.add(subject, driver, fmt.Sprint(r.N), fmt.Sprint(both), more+ms(longest),
+		ms(quantile(pauses, 0.5)), ms(least))
 }
 
-func (b *bench) freezeLeader(ctx context.Context, driver int, ttl time.Duration, job string) (gap, error) {
+func (b *bench) freezeLeader(
+	ctx context.Context, driver int, ttl time.Duration, job string,
+) (gap, error) {
 	proxy := pgtest.NewProxy(&scope{bench: b}, b.url)
 	defer proxy.Cut()
 	behind, err := drivers[driver].open(proxy.URL)
@@ -128,8 +135,8 @@ func (b *bench) freezeLeader(ctx context.Context, driver int, ttl time.Duration,
 		return gap{}, err
 	}
 	var acquired time.Time
-	err = b.admin.QueryRowContext(ctx, `SELECT acquired_at FROM leader_lease WHERE job_name = $1`, job).
-		Scan(&acquired)
+	err = b.admin.QueryRowContext(ctx,
+		`SELECT acquired_at FROM leader_lease WHERE job_name = $1`, job).Scan(&acquired)
 	if err != nil {
 		return gap{}, err
 	}
@@ -138,15 +145,17 @@ func (b *bench) freezeLeader(ctx context.Context, driver int, ttl time.Duration,
 }
 
 // freezeTextbook is the loop that the textbook upsert is used in.
-func (b *bench) freezeTextbook(ctx context.Context, driver int, ttl time.Duration, job string) (gap, error) {
+func (b *bench) freezeTextbook(
+	ctx context.Context, driver int, ttl time.Duration, job string,
+) (gap, error) {
 	limit := time.Duration(b.scale(10, 3)) * time.Second
 	proxy := pgtest.NewProxy(&scope{bench: b}, b.url)
 	behind, err := drivers[driver].open(proxy.URL)
 	if err != nil {
 		return gap{}, err
 	}
-	if err := b.exec(ctx, `CREATE TABLE IF NOT EXISTS textbook (name text PRIMARY KEY, holder text NOT NULL,
-		expires_at timestamptz NOT NULL)`); err != nil {
+	if err := b.exec(ctx, `CREATE TABLE IF NOT EXISTS textbook (
+		name text PRIMARY KEY, holder text NOT NULL, expires_at timestamptz NOT NULL)`); err != nil {
 		return gap{}, err
 	}
 	claim := func(ctx context.Context) error {

@@ -15,20 +15,23 @@ func (b *bench) goals() *table {
 		g.ratio(renew, "pgleader, generated query", "renew, generated query", 1.10)
 		g.ratio(renew, "pgleader, generated query"+rested, "renew, generated query"+rested, 1.10)
 		g.ratio(lose, "pgleader", "losing attempt", 2)
-		g.zero(lose, "pgleader", "losing attempt: WAL bytes", func(r row) *float64 { return r.WALBytes }, 0)
-		g.zero(lose, "pgleader", "losing attempt: round trips", func(r row) *float64 { return r.RoundTrips }, 1)
+		g.zero(lose, "pgleader", "losing attempt: WAL bytes",
+			func(r row) *float64 { return r.WALBytes }, 0)
+		g.zero(lose, "pgleader", "losing attempt: round trips",
+			func(r row) *float64 { return r.RoundTrips }, 1)
 		g.ratio(look, "pgleader", "waiting candidate's look, as the library does it", 1.1)
 		g.ratio(look, "pgleader, generated query", "waiting candidate's look, generated query", 1.1)
 		g.ratio(acquire, "pgleader", "acquire", 1.15)
 		g.ratio(release, "pgleader", "release", 1.15)
-		g.latency("handover", "pgleader, with a listener", "hand-over with a listener, median / p99", 3, 20)
+		g.latency("handover", "pgleader, with a listener", "hand-over with a listener, median / p99",
+			3, 20)
 		for _, ttl := range []string{"500ms", "1s", "5s", "15s"} {
 			g.latency("failover", "pgleader, TTL "+ttl, "failover after expiry, TTL "+ttl, 10, 50)
 		}
 		g.extra("frozen", "pgleader", "both lead under a frozen connection, runs", "both_led_runs", 0)
 		g.share()
-		g.extra("waiting", "pgleader, 1000 jobs in one process", "1,000 waiting candidates: statements per RetryEvery",
-			"statements_per_retry_every", 1)
+		g.extra("waiting", "pgleader, 1000 jobs in one process",
+			"1,000 waiting candidates: statements per RetryEvery", "statements_per_retry_every", 1)
 	}
 	return t
 }
@@ -40,7 +43,8 @@ type goalLines struct {
 }
 
 func (g goalLines) find(bench, subject string) (row, bool) {
-	i := slices.IndexFunc(g.rows, func(r row) bool { return r.Bench == bench && r.Subject == subject && r.Driver == g.driver })
+	i := slices.IndexFunc(g.rows,
+		func(r row) bool { return r.Bench == bench && r.Subject == subject && r.Driver == g.driver })
 	if i < 0 {
 		return row{}, false
 	}
@@ -58,7 +62,8 @@ func (g goalLines) add(what, wanted, measured string, met bool) {
 func (g goalLines) ratio(bench, subject, what string, most float64) {
 	if r, ok := g.find(bench, subject); ok && r.RatioToFloor != nil {
 		base := strings.Replace(floorOf(r), "prepared ", "", 1)
-		g.add(what, fmt.Sprintf("≤ %s × %s", num(most), base), fmt.Sprintf("%s × (at p10 %s ×)", num(*r.RatioToFloor), num(*r.RatioAtP10)),
+		g.add(what, fmt.Sprintf("≤ %s × %s", num(most), base),
+			fmt.Sprintf("%s × (at p10 %s ×)", num(*r.RatioToFloor), num(*r.RatioAtP10)),
 			*r.RatioToFloor <= most)
 	}
 }
@@ -71,7 +76,8 @@ func (g goalLines) zero(bench, subject, what string, of func(row) *float64, most
 
 func (g goalLines) latency(bench, subject, what string, median, p99 float64) {
 	if r, ok := g.find(bench, subject); ok && r.MedianUS != nil {
-		g.add(what, fmt.Sprintf("≤ %s / ≤ %s ms", num(median), num(p99)), millis(r.MedianUS)+" / "+millis(r.P99US)+" ms",
+		g.add(what, fmt.Sprintf("≤ %s / ≤ %s ms", num(median), num(p99)),
+			millis(r.MedianUS)+" / "+millis(r.P99US)+" ms",
 			*r.MedianUS <= median*1000 && *r.P99US <= p99*1000)
 	}
 }
@@ -100,6 +106,7 @@ func (g goalLines) share() {
 		}
 		got := many.Extra[by.key] / one.Extra[by.key]
 		measured := "1/" + strings.TrimSpace(num(1/got))
-		g.add("10,000 leases, "+by.name+" per renewed lease", "≤ 1/20 of one by one", measured, got <= share)
+		g.add("10,000 leases, "+by.name+" per renewed lease", "≤ 1/20 of one by one",
+			measured, got <= share)
 	}
 }

@@ -11,7 +11,8 @@ import (
 	"github.com/pgleader/pgleader/leader"
 )
 
-// guard measures a user's transaction, one insert, with Term.Guard in it and without, alone and 32 at once.
+// guard measures a user's transaction of one insert, with Term.Guard and without, alone and 32 at
+// once.
 func (b *bench) guard(ctx context.Context) error {
 	if err := b.exec(ctx, `CREATE TABLE work (
 		id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, note text NOT NULL)`); err != nil {
@@ -83,10 +84,14 @@ func (b *bench) guardOver(ctx context.Context, d driver, together int, t *table)
 		}
 	}
 	for i, k := range kinds {
-		r := row{Bench: fmt.Sprintf("guard, %d at once", together), Subject: k.subject, Driver: d.name}.timed(samples[i])
+		r := row{
+			Bench: fmt.Sprintf("guard, %d at once", together), Subject: k.subject, Driver: d.name,
+		}.timed(samples[i])
 		ratio := *r.MedianUS / micros(quantile(samples[0], 0.5))
 		perThousand, rate := multixacts[i]/float64(r.N)*1000, float64(r.N)/busy[i].Seconds()
-		r.Extra = map[string]float64{"ratio_to_unguarded": ratio, "multixacts_per_1000": perThousand, "per_second": rate}
+		r.Extra = map[string]float64{
+			"ratio_to_unguarded": ratio, "multixacts_per_1000": perThousand, "per_second": rate,
+		}
 		b.rows = append(b.rows, r)
 		t.add(fmt.Sprint(together), k.subject, d.name, fmt.Sprint(r.N), number(r.MedianUS),
 			number(r.P99US), num(ratio), num(rate), num(perThousand))

@@ -13,7 +13,8 @@ import (
 	"github.com/pgleader/pgleader/leader"
 )
 
-// A handing is one way to hand over: from the leader's call that releases until the waiting candidate has been elected.
+// A handing is one way to hand over: from the leader's call that releases until the waiting
+// candidate has been elected.
 type handing struct {
 	subject, driver string
 	rounds          int
@@ -69,8 +70,9 @@ func (b *bench) handover(ctx context.Context) error {
 		}
 	}
 	t := &table{
-		title:   "hand-over after a graceful release",
-		note:    "From the call that releases to the moment when the successor's call returns; both commits are within.",
+		title: "hand-over after a graceful release",
+		note: "From the call that releases to the moment when the successor's call returns; " +
+			"both commits are within.",
 		columns: []string{"subject", "driver", "n", "median ms", "p99 ms"},
 	}
 	for i, w := range ways {
@@ -82,8 +84,11 @@ func (b *bench) handover(ctx context.Context) error {
 	return nil
 }
 
-// crew hands a job back and forth between two electors, each with a pool and, if it listens, a listener of its own.
-func (b *bench) crew(ctx context.Context, d driver, listen bool) (func() (time.Duration, error), error) {
+// crew hands a job back and forth between two electors, each with a pool and, if it listens, a
+// listener of its own.
+func (b *bench) crew(
+	ctx context.Context, d driver, listen bool,
+) (func() (time.Duration, error), error) {
 	job := fmt.Sprintf("handover over %s, listening %v", d.name, listen)
 	var electors [2]*leader.Elector
 	waiting := make(chan struct{}, 100)
@@ -153,8 +158,11 @@ func (b *bench) crew(ctx context.Context, d driver, listen bool) (func() (time.D
 	}, nil
 }
 
-// advisoryHanding has the candidate wait in pg_advisory_lock, which takes a connection each, for as long as it waits.
-func (b *bench) advisoryHanding(ctx context.Context, d driver) (func() (time.Duration, error), error) {
+// advisoryHanding has the candidate wait in pg_advisory_lock, which takes a connection each, for as
+// long as it waits.
+func (b *bench) advisoryHanding(
+	ctx context.Context, d driver,
+) (func() (time.Duration, error), error) {
 	pool, err := b.pool(d, b.url, 2)
 	if err != nil {
 		return nil, err

@@ -11,7 +11,8 @@ import (
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 )
 
-// riverHanding has a whole client of river's wait, with its listener, for the lease that is released as its elector would.
+// riverHanding has a whole client of river's wait, with its listener, for the lease that is
+// released as its elector would.
 func (b *bench) riverHanding(ctx context.Context) (func() (time.Duration, error), error) {
 	url, err := riverURL(ctx, b, false)
 	if err != nil {

@@ -14,7 +14,8 @@ import (
 func (b *bench) holdMany(ctx context.Context) error {
 	t := &table{
 		title: "terms held by one elector",
-		note:  "Memory is live heap and stacks after a garbage collection, beyond what the process had before the first term.",
+		note: "Memory is live heap and stacks after a garbage collection, " +
+			"beyond what the process had before the first term.",
 		columns: []string{
 			"terms", "driver", "renewals in 10 s", "statement: server ms",
 			"server CPU, % of one core", "bytes per term", "goroutines per term", "terms lost",
@@ -23,7 +24,8 @@ func (b *bench) holdMany(ctx context.Context) error {
 	for _, d := range drivers {
 		many := b.scale(10_000, 300)
 		if d.name != "pgx" {
-			many = b.scale(1000, 300) // one by one they are taken slowly, and the driver changes nothing about what they hold
+			// One by one they are taken slowly. The driver changes nothing about what they hold.
+			many = b.scale(1000, 300)
 		}
 		for _, n := range []int{1, many} {
 			b.progress("renewals: %d terms held over %s", n, d.name)
@@ -63,7 +65,8 @@ func (b *bench) hold(ctx context.Context, d driver, n int, t *table) error {
 	}
 	memory, goroutines := inUse()
 	terms := make([]*leader.Term, n)
-	// As autovacuum would from minute to minute; what happens until then is measured by staleStatistics.
+	// As autovacuum would from minute to minute; what happens until then is measured by
+	// staleStatistics.
 	analyzing, done := context.WithCancel(ctx)
 	defer done()
 	go func() {
@@ -108,10 +111,13 @@ func (b *bench) hold(ctx context.Context, d driver, n int, t *table) error {
 			lost++
 		}
 	}
-	r := row{Bench: "held", Subject: fmt.Sprintf("pgleader, %d terms", n), Driver: d.name, N: int(callsAfter - calls)}
+	r := row{Bench: "held", Driver: d.name, N: int(callsAfter - calls)}
+	r.Subject = fmt.Sprintf("pgleader, %d terms", n)
 	r.Extra = map[string]float64{
-		"cpu_percent": (after.cpu - before.cpu) / length.Seconds() * 100, "bytes_per_term": (memoryHeld - memory) / float64(n),
-		"goroutines_per_term": (goroutinesHeld - goroutines) / float64(n), "terms_lost": float64(lost),
+		"cpu_percent":         (after.cpu - before.cpu) / length.Seconds() * 100,
+		"bytes_per_term":      (memoryHeld - memory) / float64(n),
+		"goroutines_per_term": (goroutinesHeld - goroutines) / float64(n),
+		"terms_lost":          float64(lost),
 	}
 	perStatement := 0.0
 	if r.N > 0 {
@@ -123,14 +129,15 @@ func (b *bench) hold(ctx context.Context, d driver, n int, t *table) error {
 	if n > 1 {
 		perTerm = num(r.Extra["bytes_per_term"])
 	}
-	t.add(fmt.Sprint(n), d.name, num(float64(r.N)*10/length.Seconds()), num(perStatement/1000), num(r.Extra["cpu_percent"]),
-		perTerm, num(r.Extra["goroutines_per_term"]), fmt.Sprint(lost))
+	t.add(fmt.Sprint(n), d.name, num(float64(r.N)*10/length.Seconds()), num(perStatement/1000),
+		num(r.Extra["cpu_percent"]), perTerm, num(r.Extra["goroutines_per_term"]), fmt.Sprint(lost))
 	return b.depose(ctx, prefix, terms)
 }
 
 // depose ends many terms at once: their next renewal finds no row.
 func (b *bench) depose(ctx context.Context, prefix string, terms []*leader.Term) error {
-	if err := b.exec(ctx, `DELETE FROM leader_lease WHERE starts_with(job_name, $1)`, prefix); err != nil {
+	err := b.exec(ctx, `DELETE FROM leader_lease WHERE starts_with(job_name, $1)`, prefix)
+	if err != nil {
 		return err
 	}
 	for _, term := range terms {

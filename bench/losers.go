@@ -42,8 +42,10 @@ func (b *bench) losersOnOneJob(ctx context.Context, d driver, t *table) error {
 		}
 		r := row{Bench: "losers", Driver: d.name}.timed(samples)
 		r.Subject = fmt.Sprintf("pgleader, %d electors wait for one job", losers)
-		r.Extra = map[string]float64{"statements_per_s": (after.statements - before.statements) / length.Seconds(),
-			"cpu_percent": (after.cpu - before.cpu) / length.Seconds() * 100}
+		r.Extra = map[string]float64{
+			"statements_per_s": (after.statements - before.statements) / length.Seconds(),
+			"cpu_percent":      (after.cpu - before.cpu) / length.Seconds() * 100,
+		}
 		b.rows = append(b.rows, r)
 		t.add(d.name, fmt.Sprint(losers), num(r.Extra["statements_per_s"]), num(r.Extra["cpu_percent"]),
 			fmt.Sprint(r.N), number(r.MedianUS),

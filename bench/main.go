@@ -1,6 +1,6 @@
-// Command bench measures pgleader beside what people use today, side by side in one run, on lib/pq and pgx. It prints
-// Markdown tables to stdout and writes every number to results.json. What counts are ratios within one run: other work
-// on the machine moves all of them together.
+// Command bench measures pgleader beside what people use today, side by side in one run, on lib/pq
+// and pgx. It prints Markdown tables to stdout and writes every number to results.json. What counts
+// are ratios within one run: other work on the machine moves all of them together.
 package main
 
 import (
@@ -26,10 +26,13 @@ func main() {
 		check(child())
 		return
 	}
-	quick := flag.Bool("quick", false, "few runs, in less than two minutes: to see that everything works, not for numbers")
-	only := flag.String("only", "", "run only these parts, separated by commas: "+strings.Join(partNames(), ", "))
+	quick := flag.Bool("quick", false,
+		"few runs, in less than two minutes: to see that everything works, not for numbers")
+	only := flag.String("only", "",
+		"run only these parts, separated by commas: "+strings.Join(partNames(), ", "))
 	goals := flag.String("goals", "", "only compare the rows of this file with the goals")
-	out := flag.String("o", "", "where the rows go; default results.json, with -quick results-quick.json")
+	out := flag.String("o", "",
+		"where the rows go; default results.json, with -quick results-quick.json")
 	flag.Parse()
 	if *out == "" && *quick {
 		*out = "results-quick.json"
@@ -122,7 +125,7 @@ func run(ctx context.Context, quick bool, only, out string) (err error) {
 	if err != nil {
 		return err
 	}
-	fmt.Printf("## pgleader beside its peers\n\n%s. %s\n", about, peersNote)
+	fmt.Printf("## pgleader beside its peers\n\n%s\n", wrapped(about+". "+peersNote))
 	for _, part := range parts {
 		if only != "" && !slices.Contains(strings.Split(only, ","), part.name) {
 			continue

@@ -27,9 +27,16 @@ func (b *bench) operations(ctx context.Context) error {
 		url  string
 		make subject
 	}{
-		{b.url, floor}, {b.url, library}, {b.url, queries}, {b.url, textbook},
-		{unlogged, riverSubject("river, unlogged table")}, {logged, riverSubject("river, logged table")},
-		{b.url, listening}, {b.url, advisory}, {b.url, lookFirst}, {b.url, preparing},
+		{b.url, floor},
+		{b.url, library},
+		{b.url, queries},
+		{b.url, textbook},
+		{unlogged, riverSubject("river, unlogged table")},
+		{logged, riverSubject("river, logged table")},
+		{b.url, listening},
+		{b.url, advisory},
+		{b.url, lookFirst},
+		{b.url, preparing},
 	}
 	var cells []cell // on a straight path
 	var counted []cell
@@ -85,9 +92,11 @@ func (b *bench) operations(ctx context.Context) error {
 	return nil
 }
 
-// count fills in what does not depend on the machine, as the median of a few runs: something else may happen on the
-// server, too.
-func (b *bench) count(ctx context.Context, r *row, straight, proxied cell, proxy *pgtest.Proxy) error {
+// count fills in what does not depend on the machine, as the median of a few runs: something else
+// may happen on the server, too.
+func (b *bench) count(
+	ctx context.Context, r *row, straight, proxied cell, proxy *pgtest.Proxy,
+) error {
 	var wal, statements, trips, allocs []float64
 	for range 15 {
 		if straight.prepare != nil {
@@ -110,7 +119,8 @@ func (b *bench) count(ctx context.Context, r *row, straight, proxied cell, proxy
 		if err != nil {
 			return err
 		}
-		wal, statements = append(wal, after.wal-before.wal), append(statements, after.statements-before.statements)
+		wal = append(wal, after.wal-before.wal)
+		statements = append(statements, after.statements-before.statements)
 		allocs = append(allocs, float64(m1.Mallocs-m0.Mallocs))
 
 		if proxied.prepare != nil {
@@ -124,14 +134,16 @@ func (b *bench) count(ctx context.Context, r *row, straight, proxied cell, proxy
 		}
 		trips = append(trips, float64(proxy.RoundTrips()-n))
 	}
-	r.WALBytes, r.RoundTrips, r.Allocs = some(quantile(wal, 0.5)), some(quantile(trips, 0.5)), some(quantile(allocs, 0.5))
+	r.WALBytes, r.RoundTrips = some(quantile(wal, 0.5)), some(quantile(trips, 0.5))
+	r.Allocs = some(quantile(allocs, 0.5))
 	if b.hasStatements {
 		r.Statements = some(quantile(statements, 0.5))
 	}
 	return nil
 }
 
-// ratios compares each row with the floor of its driver: a raw SELECT for what reads, a raw UPDATE for what writes.
+// ratios compares each row with the floor of its driver: a raw SELECT for what reads, a raw UPDATE
+// for what writes.
 func ratios(rows []row) {
 	floors := map[string]row{}
 	for _, r := range rows {
@@ -174,7 +186,8 @@ var titles = map[string]string{
 func operationTable(name string, rows []row) *table {
 	t := &table{
 		title: titles[name],
-		note:  "p10 is the 10th percentile: what it costs when nothing else got in the way. The first row is the floor, of those that rest the rested one.",
+		note: "p10 is the 10th percentile: what it costs when nothing else got in the way. " +
+			"The first row is the floor, of those that rest the rested one.",
 		columns: []string{
 			"subject", "driver", "n", "median µs", "p99 µs", "p10 µs",
 			"× floor", "at p10", "statements", "round trips", "WAL bytes", "allocations",
@@ -189,7 +202,8 @@ func operationTable(name string, rows []row) *table {
 	slices.SortStableFunc(own, func(a, c row) int { return cmp.Compare(a.Driver, c.Driver) })
 	for _, r := range own {
 		t.add(r.Subject, r.Driver, fmt.Sprint(r.N), number(r.MedianUS), number(r.P99US), number(r.P10US),
-			number(r.RatioToFloor), number(r.RatioAtP10), number(r.Statements), number(r.RoundTrips), number(r.WALBytes),
+			number(r.RatioToFloor), number(r.RatioAtP10), number(r.Statements),
+			number(r.RoundTrips), number(r.WALBytes),
 			number(r.Allocs))
 	}
 	return t

@@ -14,14 +14,17 @@ import (
 func (b *bench) renewals(ctx context.Context) error {
 	t := &table{
 		title: "renewal, per lease",
-		note: "Server time is planning and execution as pg_stat_statements has it. CPU is the backend's, " +
-			"with parsing and commit. " +
-			"Wall is what the caller waits.",
-		columns: []string{"leases", "how", "driver", "statements", "wall µs", "server µs", "CPU µs", "WAL bytes", "leases/s"},
+		note: "Server time is planning and execution as pg_stat_statements has it. " +
+			"CPU is the backend's, with parsing and commit. Wall is what the caller waits.",
+		columns: []string{
+			"leases", "how", "driver", "statements", "wall µs", "server µs", "CPU µs",
+			"WAL bytes", "leases/s",
+		},
 	}
 	// How many there are in the table matters to the plan as well.
 	if err := b.exec(ctx, `INSERT INTO leader_lease
-		SELECT 'renewal ' || i, 'me', i, now(), now(), now() + '1 d' FROM generate_series(1, 10000) AS i`); err != nil {
+		SELECT 'renewal ' || i, 'me', i, now(), now(), now() + '1 d'
+		FROM generate_series(1, 10000) AS i`); err != nil {
 		return err
 	}
 	if err := b.exec(ctx, `VACUUM ANALYZE leader_lease`); err != nil {
@@ -44,7 +47,8 @@ func (b *bench) renewals(ctx context.Context) error {
 		all := func(n int) func(int) error {
 			terms := renewalTerms(n)
 			return func(int) error {
-				rows, err := db.New(pool).RenewLeases(ctx, db.RenewLeasesParams{Terms: terms, Holder: "me", TTLSeconds: 86400})
+				rows, err := db.New(pool).RenewLeases(ctx,
+					db.RenewLeasesParams{Terms: terms, Holder: "me", TTLSeconds: 86400})
 				if err == nil && len(rows) != n {
 					err = fmt.Errorf("%d of %d leases renewed", len(rows), n)
 				}
@@ -84,7 +88,9 @@ type renewal struct {
 }
 
 // renewalRows alternates between the ways in a few turns.
-func (b *bench) renewalRows(ctx context.Context, t *table, d driver, pool *sql.DB, ways []renewal) error {
+func (b *bench) renewalRows(
+	ctx context.Context, t *table, d driver, pool *sql.DB, ways []renewal,
+) error {
 	const turns = 4
 	b.progress("renewals: %s", d.name)
 	var pid int
@@ -139,10 +145,13 @@ func (b *bench) renewalRows(ctx context.Context, t *table, d driver, pool *sql.D
 	for i, w := range ways {
 		s := sums[i]
 		leases := s.statements * float64(w.each)
-		r := row{Bench: "renewals", Subject: fmt.Sprintf("%d leases, %s", w.leases, w.how), Driver: d.name}
+		r := row{Bench: "renewals", Driver: d.name}
+		r.Subject = fmt.Sprintf("%d leases, %s", w.leases, w.how)
 		r.WALBytes = some(s.wal / leases)
 		r = r.timed(s.samples)
-		r.Extra = map[string]float64{"wall_us_per_lease": s.wall / leases * 1e6, "cpu_us_per_lease": s.cpu / leases * 1e6}
+		r.Extra = map[string]float64{
+			"wall_us_per_lease": s.wall / leases * 1e6, "cpu_us_per_lease": s.cpu / leases * 1e6,
+		}
 		var server *float64
 		if b.hasStatements {
 			server = some(s.server / leases * 1e6)

@@ -54,7 +54,8 @@ func (r row) timed(samples []time.Duration) row {
 	return r
 }
 
-// quantile of few samples is pessimistic: of fewer than a hundred the 99th percentile is the greatest.
+// quantile of few samples is pessimistic: the 99th percentile of fewer than a hundred is the
+// greatest.
 func quantile[T int64 | float64 | time.Duration](samples []T, q float64) T {
 	if len(samples) == 0 {
 		return 0

@@ -18,7 +18,8 @@ const (
 	settingVar = "PGLEADER_POSTGRES_SETTINGS"
 )
 
-// start runs the server. What the environment sets in PGLEADER_POSTGRES_SETTINGS counts more than what is wanted here.
+// start runs the server. What the environment sets in PGLEADER_POSTGRES_SETTINGS counts more than
+// what is wanted here.
 func start(ctx context.Context) (*pgtest.Server, error) {
 	own := os.Getenv(settingVar)
 	os.Setenv(settingVar, durable+statements+" "+own)
@@ -33,12 +34,16 @@ func start(ctx context.Context) (*pgtest.Server, error) {
 // describe says what the numbers depend on.
 func describe(ctx context.Context, server *pgtest.Server, admin *sql.DB) (string, error) {
 	words := []string{
-		fmt.Sprintf("%d cores, %s/%s, %s", runtime.NumCPU(), runtime.GOOS, runtime.GOARCH, runtime.Version()),
+		fmt.Sprintf("%d cores, %s/%s, %s",
+			runtime.NumCPU(), runtime.GOOS, runtime.GOARCH, runtime.Version()),
 		fmt.Sprintf("PostgreSQL %s (%s) on the same machine", server.Version, server.Kind()),
 	}
-	for _, name := range []string{"fsync", "synchronous_commit", "wal_sync_method", "full_page_writes", "shared_buffers"} {
+	for _, name := range []string{
+		"fsync", "synchronous_commit", "wal_sync_method", "full_page_writes", "shared_buffers",
+	} {
 		var value string
-		if err := admin.QueryRowContext(ctx, "SELECT current_setting($1)", name).Scan(&value); err != nil {
+		err := admin.QueryRowContext(ctx, "SELECT current_setting($1)", name).Scan(&value)
+		if err != nil {
 			return "", err
 		}
 		words = append(words, name+" "+value)

@@ -8,8 +8,8 @@ import (
 	"github.com/pgleader/pgleader/db"
 )
 
-// staleStatistics renews many leases while the planner believes that there are none: as after many were taken at once, until
-// autovacuum has counted them. What is linear must stay so.
+// staleStatistics renews many leases while the planner believes that there are none: as after many
+// were taken at once, until autovacuum has counted them. What is linear must stay so.
 func (b *bench) staleStatistics(ctx context.Context) error {
 	const name = "renewals, statistics from an empty table"
 	t := &table{
@@ -28,7 +28,8 @@ func (b *bench) staleStatistics(ctx context.Context) error {
 					return err
 				}
 			}
-			if err := b.exec(ctx, `INSERT INTO leader_lease SELECT 'renewal ' || i, 'me', i, now(), now(), now() + '1 d'
+			if err := b.exec(ctx, `INSERT INTO leader_lease
+				SELECT 'renewal ' || i, 'me', i, now(), now(), now() + '1 d'
 				FROM generate_series(1, $1) AS i`, leases); err != nil {
 				return err
 			}
@@ -40,16 +41,20 @@ func (b *bench) staleStatistics(ctx context.Context) error {
 			var samples []time.Duration
 			for range 3 {
 				begun := time.Now()
-				rows, err := db.New(pool).RenewLeases(ctx, db.RenewLeasesParams{Terms: terms, Holder: "me", TTLSeconds: 86400})
+				rows, err := db.New(pool).RenewLeases(ctx,
+					db.RenewLeasesParams{Terms: terms, Holder: "me", TTLSeconds: 86400})
 				if err != nil || len(rows) != leases {
 					return fmt.Errorf("%d of %d leases renewed: %w", len(rows), leases, err)
 				}
 				samples = append(samples, time.Since(begun))
 			}
-			r := row{Bench: name, Subject: fmt.Sprintf("%d leases, one statement", leases), Driver: d.name}.timed(samples)
+			r := row{
+				Bench: name, Subject: fmt.Sprintf("%d leases, one statement", leases), Driver: d.name,
+			}.timed(samples)
 			r.Extra = map[string]float64{"wall_us_per_lease": *r.MedianUS / float64(leases)}
 			b.rows = append(b.rows, r)
-			t.add(fmt.Sprint(leases), d.name, fmt.Sprint(r.N), millis(r.MedianUS), num(r.Extra["wall_us_per_lease"]))
+			t.add(fmt.Sprint(leases), d.name, fmt.Sprint(r.N), millis(r.MedianUS),
+				num(r.Extra["wall_us_per_lease"]))
 		}
 	}
 	b.tables = append(b.tables, t)

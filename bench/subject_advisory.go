@@ -6,8 +6,8 @@ import (
 	"hash/fnv"
 )
 
-// advisory is a session's advisory lock, on a connection that it must keep to itself for as long as it leads. There is
-// nothing to renew.
+// advisory is a session's advisory lock, on a connection that it must keep to itself for as long as
+// it leads. There is nothing to renew.
 func advisory(ctx context.Context, b *bench, at place) ([]cell, error) {
 	pool, tag := at.pool, at.tag
 	const name = "session advisory lock"
@@ -41,8 +41,10 @@ func advisory(ctx context.Context, b *bench, at place) ([]cell, error) {
 	unlock := func() error { return ask(`SELECT pg_advisory_unlock($1)`, free, true) }
 	losing := func() error { return ask(`SELECT pg_try_advisory_lock($1)`, taken, false) }
 	held := false // by this session
+	take := func() error { held = true; return lock() }
+	leave := func() error { held = false; return unlock() }
 	return []cell{
-		{bench: acquire, subject: name, run: func() error { held = true; return lock() }, prepare: func() error {
+		{bench: acquire, subject: name, run: take, prepare: func() error {
 			if !held {
 				return nil
 			}
@@ -50,7 +52,7 @@ func advisory(ctx context.Context, b *bench, at place) ([]cell, error) {
 		}},
 		{bench: lose, subject: name, run: losing},
 		{bench: look, subject: name, run: losing},
-		{bench: release, subject: name, run: func() error { held = false; return unlock() }, prepare: func() error {
+		{bench: release, subject: name, run: leave, prepare: func() error {
 			if held {
 				return nil
 			}

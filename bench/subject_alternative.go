@@ -8,8 +8,8 @@ import (
 	"github.com/pgleader/pgleader/db"
 )
 
-// lookFirst is an alternative that pgleader does not use: a one-shot attempt that reads, and claims only what looks
-// free. It costs a second round trip where the lease is free.
+// lookFirst is an alternative that pgleader does not use: a one-shot attempt that reads, and claims
+// only what looks free. It costs a second round trip where the lease is free.
 func lookFirst(ctx context.Context, b *bench, at place) ([]cell, error) {
 	pool, tag := at.pool, at.tag
 	const name = "alternative: LookLease, then claim"
@@ -31,9 +31,9 @@ func lookFirst(ctx context.Context, b *bench, at place) ([]cell, error) {
 	}
 	return []cell{
 		{bench: lose, subject: name, run: func() error { return attempt(taken) }},
-		{bench: acquire, subject: name, run: func() error { return attempt(free) }, prepare: func() error {
+		{bench: acquire, subject: name, prepare: func() error {
 			return b.exec(ctx, `UPDATE leader_lease SET expires_at = now() WHERE job_name = $1`, free)
-		}},
+		}, run: func() error { return attempt(free) }},
 	}, nil
 }
 

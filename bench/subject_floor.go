@@ -10,20 +10,22 @@ const (
 	rawUpdate = "raw prepared UPDATE"
 	rawSelect = "raw prepared SELECT"
 
-	// What the library renews in the background it renews after a rest, when the caches have other things in them and the processor may
-	// sleep. So its floor rests as well.
+	// What the library renews in the background it renews after a rest, when the caches have other
+	// things in them and the processor may sleep. So its floor rests as well.
 	rest       = 10 * time.Millisecond
 	rested     = " after 10 ms of rest"
 	restedRaw  = rawUpdate + rested
 	restEveryN = 5 // rounds, for those that rest take long
 )
 
-// floor is the least that a lease in a table can cost: one prepared statement by primary key, on a row whose next
-// version fits beside it.
+// floor is the least that a lease in a table can cost: one prepared statement by primary key. The
+// row's next version fits beside it.
 func floor(ctx context.Context, b *bench, at place) ([]cell, error) {
 	pool, tag := at.pool, at.tag
-	if err := b.exec(ctx, `CREATE TABLE IF NOT EXISTS floor (name text COLLATE "C" PRIMARY KEY, holder text NOT NULL,
-		renewed_at timestamptz NOT NULL, expires_at timestamptz NOT NULL) WITH (fillfactor = 40)`); err != nil {
+	if err := b.exec(ctx, `CREATE TABLE IF NOT EXISTS floor (
+		name text COLLATE "C" PRIMARY KEY, holder text NOT NULL,
+		renewed_at timestamptz NOT NULL, expires_at timestamptz NOT NULL
+	) WITH (fillfactor = 40)`); err != nil {
 		return nil, err
 	}
 	job := "floor " + tag
@@ -35,7 +37,8 @@ func floor(ctx context.Context, b *bench, at place) ([]cell, error) {
 	if err != nil {
 		return nil, err
 	}
-	read, err := pool.PrepareContext(ctx, `SELECT holder, renewed_at, expires_at FROM floor WHERE name = $1`)
+	read, err := pool.PrepareContext(ctx,
+		`SELECT holder, renewed_at, expires_at FROM floor WHERE name = $1`)
 	if err != nil {
 		return nil, err
 	}

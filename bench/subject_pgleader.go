@@ -62,10 +62,11 @@ func library(ctx context.Context, b *bench, at place) ([]cell, error) {
 
 // occupy lets somebody else lead the job for a day.
 func (b *bench) occupy(ctx context.Context, job string) error {
-	return b.exec(ctx, `INSERT INTO leader_lease VALUES ($1, 'other', 1, now(), now(), now() + '1 d')`, job)
+	return b.exec(ctx,
+		`INSERT INTO leader_lease VALUES ($1, 'other', 1, now(), now(), now() + '1 d')`, job)
 }
 
-// libraryRenewal leads for one renewal each time, so that it renews nothing while others are measured.
+// libraryRenewal leads for one renewal each time. So it renews nothing while others are measured.
 func libraryRenewal(ctx context.Context, b *bench, at place) func() (time.Duration, error) {
 	const ttl, renewEvery = 10 * time.Minute, rest
 	job := "renewed " + at.tag
@@ -97,7 +98,8 @@ func queryCells(ctx context.Context, b *bench, q *db.Queries, name, job string) 
 		return nil, err
 	}
 	renewal := func() error {
-		n, err := q.RenewLease(ctx, db.RenewLeaseParams{JobName: job, Holder: "other", Token: 1, TTLSeconds: 3600})
+		n, err := q.RenewLease(ctx,
+			db.RenewLeaseParams{JobName: job, Holder: "other", Token: 1, TTLSeconds: 3600})
 		if err == nil && n != 1 {
 			err = sql.ErrNoRows
 		}
@@ -107,7 +109,8 @@ func queryCells(ctx context.Context, b *bench, q *db.Queries, name, job string) 
 		{bench: renew, subject: name, run: renewal},
 		{bench: renew, subject: name + rested, prepare: takeRest, every: restEveryN, run: renewal},
 		{bench: lose, subject: name, run: func() error {
-			_, err := q.AcquireLease(ctx, db.AcquireLeaseParams{JobName: taken, Holder: "me", TTLSeconds: 60})
+			_, err := q.AcquireLease(ctx,
+				db.AcquireLeaseParams{JobName: taken, Holder: "me", TTLSeconds: 60})
 			return err
 		}},
 		{bench: look, subject: name, run: func() error {

@@ -12,11 +12,11 @@ import (
 	"github.com/riverqueue/river/rivertype"
 )
 
-const peersNote = "River's SQL is run through its driver package, as its elector calls it; pglock and warden are not " +
-	"served by the module proxy and are left out."
+const peersNote = "River's SQL is run through its driver package, as its elector calls it; " +
+	"pglock and warden are not served by the module proxy and are left out."
 
-// riverURL makes a database with river's tables. River allows one leader for a schema, on an unlogged table, which is
-// empty after a crash; logged gives it what a lease in an ordinary table has.
+// riverURL makes a database with river's tables. River allows one leader for a schema, on an
+// unlogged table, which is empty after a crash. If logged, it is an ordinary table.
 func riverURL(ctx context.Context, b *bench, logged bool) (string, error) {
 	url, err := b.server.CreateDatabase(ctx, false)
 	if err != nil {
@@ -44,8 +44,11 @@ const (
 	riverTopic = "river_leadership"
 )
 
-// riverElect is what river's elector does, be the lease free or not: four statements in a transaction.
-func riverElect(ctx context.Context, exec riverdriver.Executor, id string, ttl time.Duration) (*riverdriver.Leader, error) {
+// riverElect is what river's elector does, be the lease free or not: four statements in a
+// transaction.
+func riverElect(
+	ctx context.Context, exec riverdriver.Executor, id string, ttl time.Duration,
+) (*riverdriver.Leader, error) {
 	tx, err := exec.Begin(ctx)
 	if err != nil {
 		return nil, err
@@ -112,7 +115,9 @@ func riverSubject(name string) subject {
 			}},
 			{bench: lose, subject: name, prepare: others, run: losing},
 			{bench: look, subject: name, prepare: others, run: losing},
-			{bench: release, subject: name, prepare: elected, run: func() error { return riverResign(ctx, exec, mine) }},
+			{bench: release, subject: name, prepare: elected, run: func() error {
+				return riverResign(ctx, exec, mine)
+			}},
 		}, nil
 	}
 }

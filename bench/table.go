@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 )
 
 // A table is printed as Markdown.
@@ -21,12 +22,31 @@ func (t *table) add(cells ...string) { t.lines = append(t.lines, cells) }
 func (t *table) print(w io.Writer) {
 	fmt.Fprintf(w, "\n### %s\n\n", t.title)
 	if t.note != "" {
-		fmt.Fprintf(w, "%s\n\n", t.note)
+		fmt.Fprintf(w, "%s\n\n", wrapped(t.note))
 	}
-	fmt.Fprintf(w, "| %s |\n|%s\n", strings.Join(t.columns, " | "), strings.Repeat("---|", len(t.columns)))
+	fmt.Fprintf(w, "| %s |\n|%s\n",
+		strings.Join(t.columns, " | "), strings.Repeat("---|", len(t.columns)))
 	for _, line := range t.lines {
 		fmt.Fprintf(w, "| %s |\n", strings.Join(line, " | "))
 	}
+}
+
+// wrapped breaks prose into lines of at most 100 columns, as documents have them.
+func wrapped(prose string) string {
+	var lines []string
+	line := ""
+	for _, word := range strings.Fields(prose) {
+		switch {
+		case line == "":
+			line = word
+		case utf8.RuneCountInString(line+" "+word) > 100:
+			lines = append(lines, line)
+			line = word
+		default:
+			line += " " + word
+		}
+	}
+	return strings.Join(append(lines, line), "\n")
 }
 
 // number prints three significant digits or more, and what was not measured as a dash.

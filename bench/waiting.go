@@ -47,7 +47,8 @@ func (b *bench) waitInOneProcess(ctx context.Context, d driver, t *table) error 
 	const jobs, retryEvery = 1000, 500 * time.Millisecond
 	b.progress("waiting: %d jobs over %s", jobs, d.name)
 	prefix := "waited for over " + d.name
-	if err := b.exec(ctx, `INSERT INTO leader_lease SELECT $1 || i, 'other', 1, now(), now(), now() + '1 d'
+	if err := b.exec(ctx, `INSERT INTO leader_lease
+		SELECT $1 || i, 'other', 1, now(), now(), now() + '1 d'
 		FROM generate_series(0, $2::int - 1) AS i`, prefix, jobs); err != nil {
 		return err
 	}
@@ -90,7 +91,8 @@ func (b *bench) waitInOneProcess(ctx context.Context, d driver, t *table) error 
 		return err
 	}
 	n := after.statements - before.statements
-	r := row{Bench: "waiting", Subject: fmt.Sprintf("pgleader, %d jobs in one process", jobs), Driver: d.name, N: int(n)}
+	r := row{Bench: "waiting", Driver: d.name, N: int(n)}
+	r.Subject = fmt.Sprintf("pgleader, %d jobs in one process", jobs)
 	r.Extra = map[string]float64{
 		"statements_per_retry_every": n / (length.Seconds() / retryEvery.Seconds()),
 		"cpu_percent":                (after.cpu - before.cpu) / length.Seconds() * 100,

@@ -11,8 +11,8 @@ import (
 	"github.com/pgleader/pgleader/leader"
 )
 
-// watched is a connector that tells when a statement without rows has returned. Among the statements of an elector that
-// leads, that is a renewal of one term.
+// watched is a connector that tells when a statement without rows has returned. Among the
+// statements of an elector that leads, that is a renewal of one term.
 type watched struct {
 	sqldriver.Connector
 	returned chan time.Time // capacity 1
@@ -45,7 +45,9 @@ type watchedConn struct {
 	returned chan time.Time
 }
 
-func (c *watchedConn) ExecContext(ctx context.Context, query string, args []sqldriver.NamedValue) (sqldriver.Result, error) {
+func (c *watchedConn) ExecContext(
+	ctx context.Context, query string, args []sqldriver.NamedValue,
+) (sqldriver.Result, error) {
 	result, err := c.fullConn.ExecContext(ctx, query, args)
 	select {
 	case c.returned <- time.Now():
@@ -62,7 +64,9 @@ type holder struct {
 	returned chan time.Time
 }
 
-func (b *bench) holder(ctx context.Context, at place, job string, ttl, renewEvery time.Duration) (*holder, error) {
+func (b *bench) holder(
+	ctx context.Context, at place, job string, ttl, renewEvery time.Duration,
+) (*holder, error) {
 	connector, err := at.driver.connector(at.url)
 	if err != nil {
 		return nil, err
@@ -82,8 +86,8 @@ func (h *holder) lead(ctx context.Context, job string, ttl, renewEvery time.Dura
 	return err
 }
 
-// renewal waits for the next renewal and says how long it took, from its sending to the driver's return. The library
-// renews by itself, but Term.Until is TTL minus a tenth after the sending.
+// renewal waits for the next renewal and says how long it took, from its sending to the driver's
+// return. The library renews by itself, but Term.Until is TTL minus a tenth after the sending.
 func (h *holder) renewal(ctx context.Context) (time.Duration, error) {
 	before := h.term.Until()
 	select {

@@ -5,8 +5,9 @@
 // # To lead a job, in this order
 //
 //  1. [Queries.AcquireLease] until Acquired is true. Note the time before the call.
-//  2. [Queries.RenewLease] every third of the TTL, with the token. Stop the work when the TTL, counted
-//     from before the last call that succeeded, less a tenth, is over; at once when it returns 0.
+//  2. [Queries.RenewLease] every third of the TTL, with the token. Stop the work at once when it
+//     returns 0, or when the TTL less a tenth is over, counted from before the last call that
+//     succeeded.
 //  3. [Queries.GuardLease] first in each transaction that must not commit beside a successor's.
 //  4. [Queries.ReleaseLease] when the work has stopped.
 //
@@ -16,8 +17,8 @@
 // # To run a slot once, under a lease that is held
 //
 //  1. [Queries.ClaimSlot], and work if Claimed is true.
-//  2. [Queries.FinishSlot] with the attempt that was claimed, on the transaction of the work or after
-//     it; [Queries.GiveBackSlot] if the work was never begun.
+//  2. [Queries.FinishSlot] with the attempt that was claimed, on the transaction of the work or
+//     after it; [Queries.GiveBackSlot] if the work was never begun.
 //
 // # What to rely on
 //

@@ -1,4 +1,5 @@
-// Package examples has complete programs, one feature each. Every one reads DATABASE_URL and ends by itself, or at ^C.
+// Package examples has complete programs, one feature each. Every one reads DATABASE_URL and ends
+// by itself, or at ^C.
 package examples
 
 import (
@@ -88,7 +89,8 @@ func TestRunEndsWhileItWaitsToo(t *testing.T) {
 	terminate(t, cmd, errs)
 }
 
-// A report that is cut off in its middle is written by the next leader: one row a night, and a row for each night that is done.
+// A report that is cut off in its middle is written by the next leader: one row a night, and a row
+// for each night that is done.
 func TestNightlyReportIsWrittenOnceANightAlsoAfterACrash(t *testing.T) {
 	t.Parallel()
 	url := pgtest.NewEmptyURL(t)
@@ -132,9 +134,11 @@ func TestNightlyReportIsWrittenOnceANightAlsoAfterACrash(t *testing.T) {
 	err := db.QueryRowContext(t.Context(), `
 		SELECT (SELECT count(*) FROM report), (SELECT count(DISTINCT night) FROM report),
 		       (SELECT count(*) FROM leader_slot WHERE state = 'done'),
-		       (SELECT count(*) FROM leader_slot JOIN report ON night = slot WHERE state = 'done')`).Scan(&rows, &nights, &done, &both)
+		       (SELECT count(*) FROM leader_slot JOIN report ON night = slot WHERE state = 'done')`).
+		Scan(&rows, &nights, &done, &both)
 	if err != nil || rows < 5 || rows != nights || rows != done || rows != both {
-		t.Errorf("%d rows for %d nights, %d slots done, %d of them with a row (%v)", rows, nights, done, both, err)
+		t.Errorf("%d rows for %d nights, %d slots done, %d of them with a row (%v)",
+			rows, nights, done, both, err)
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 	"github.com/pgleader/pgleader/internal/pgfake"
 )
 
-// wait starts a campaign for each job, and returns a function that calls them off and waits for them.
+// wait starts a campaign for each job. What it returns calls them off and waits for their end.
 func (p *process) wait(t *testing.T, jobs ...string) (stop func()) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var all sync.WaitGroup
@@ -50,7 +50,9 @@ func TestAllCandidatesOfAProcessAskByOneStatement(t *testing.T) {
 		began := time.Now().Add(time.Nanosecond) // after each campaign's first claim
 		time.Sleep(time.Minute)
 		asked := follower.path.Asked(began)
-		if most, fewest := int(time.Minute/follower.retryEvery), int(time.Minute/(follower.retryEvery*5/4)); len(asked) > most || len(asked) < fewest {
+		most := int(time.Minute / follower.retryEvery)
+		fewest := int(time.Minute / (follower.retryEvery * 5 / 4))
+		if len(asked) > most || len(asked) < fewest {
 			t.Errorf("%d statements in a minute, want %d to %d", len(asked), fewest, most)
 		}
 		for _, s := range asked {
@@ -85,7 +87,10 @@ func TestManyCandidatesForOneJobAskOnce(t *testing.T) {
 }
 
 func TestCandidateIsElectedAtTheKnownExpiry(t *testing.T) {
-	for name, left := range map[string]time.Duration{"soon": 300 * time.Millisecond, "after some looks": 25 * time.Second} {
+	for name, left := range map[string]time.Duration{
+		"soon":             300 * time.Millisecond,
+		"after some looks": 25 * time.Second,
+	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				tb := pgfake.NewTable()
@@ -169,7 +174,8 @@ func TestWakesCoalesce(t *testing.T) {
 	})
 }
 
-// An expired lease whose row somebody keeps locked (an open guard, a session left alone) looks free and can't be had.
+// An expired lease whose row somebody keeps locked (an open guard, a session left alone) looks free
+// and can't be had.
 func TestCandidateDoesNotSpinOnAnExpiredLeaseWithALockedRow(t *testing.T) {
 	for name, tt := range map[string]struct {
 		own    bool
@@ -267,7 +273,8 @@ func TestConnectionThatIsSlowToOpenIsOpenedToTheEnd(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		within(t, began, 6*time.Second, "elected") // the gate closes meanwhile, for as long as it has waited
+		// Meanwhile the gate closes, for as long as it has waited.
+		within(t, began, 6*time.Second, "elected")
 		mustResign(t, term)
 		time.Sleep(10 * time.Second)
 	})
@@ -357,7 +364,8 @@ func TestWaitingIsReportedOnceForEachTermOfAnother(t *testing.T) {
 		time.Sleep(time.Minute)
 		stop()
 		waiting := p.reported(EventWaiting)
-		if len(waiting) != 2 || waiting[0].Holder != "first" || waiting[1].Holder != "second" || waiting[1].Token != 2 {
+		if len(waiting) != 2 || waiting[0].Holder != "first" ||
+			waiting[1].Holder != "second" || waiting[1].Token != 2 {
 			t.Errorf("reported: %+v", waiting)
 		}
 	})

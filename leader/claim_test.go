@@ -24,8 +24,8 @@ func firstClaims(n int, tr pgfake.Trouble) func(pgfake.Statement) pgfake.Trouble
 	}
 }
 
-// The server granted the lease, and nobody heard of it: asking again must neither leave the job without a leader nor make
-// two terms of one.
+// The server granted the lease, and nobody heard of it. Asking again must neither leave the job
+// without a leader nor make two terms of one.
 func TestLostAnswerToAClaimIsAskedForAgain(t *testing.T) {
 	for name, lost := range map[string]pgfake.Trouble{
 		"answer lost":      {Loses: pgfake.ErrReset},
@@ -195,8 +195,14 @@ func TestLeaseGrantedAfterTheCallerHasGoneIsGivenBack(t *testing.T) {
 		},
 	} {
 		for call, claim := range map[string]func(context.Context, *process) error{
-			"TryAcquire": func(ctx context.Context, p *process) error { _, _, err := p.TryAcquire(ctx, "report"); return err },
-			"Campaign":   func(ctx context.Context, p *process) error { _, err := p.Campaign(ctx, "report"); return err },
+			"TryAcquire": func(ctx context.Context, p *process) error {
+				_, _, err := p.TryAcquire(ctx, "report")
+				return err
+			},
+			"Campaign": func(ctx context.Context, p *process) error {
+				_, err := p.Campaign(ctx, "report")
+				return err
+			},
 		} {
 			t.Run(call+", "+name, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
@@ -228,7 +234,8 @@ func TestLeaseGrantedAfterTheCallerHasGoneIsGivenBack(t *testing.T) {
 	}
 }
 
-// The lease was granted just before the path broke: giving it back must not hold up a caller that has gone.
+// The lease was granted just before the path broke. A caller that has gone must not be held up
+// until it is given back.
 func TestGivingBackDoesNotHoldUpTheCaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tb := pgfake.NewTable()
@@ -250,8 +257,8 @@ func TestGivingBackDoesNotHoldUpTheCaller(t *testing.T) {
 	})
 }
 
-// What an abandoned claim knows must not change while it hangs: a late one that takes the process's live term for one
-// given up would end it.
+// What an abandoned claim knows must not change while it hangs. If a late one took the process's
+// live term for one given up, it would end it.
 func TestAbandonedClaimDoesNotEndTheTermThatFollowedIt(t *testing.T) {
 	for name, abandon := range map[string]func(*process){
 		"in a pooled connection that is dead": func(p *process) {
@@ -295,7 +302,8 @@ func TestEndedContextAsksNothing(t *testing.T) {
 		if _, err := p.Campaign(ctx, "report"); !errors.Is(err, context.Canceled) {
 			t.Errorf("Campaign = %v, want context.Canceled", err)
 		}
-		if err := p.Run(ctx, "report", func(context.Context, *Term) error { return nil }); !errors.Is(err, context.Canceled) {
+		err := p.Run(ctx, "report", func(context.Context, *Term) error { return nil })
+		if !errors.Is(err, context.Canceled) {
 			t.Errorf("Run = %v, want context.Canceled", err)
 		}
 		if n := len(p.path.Asked(time.Time{})); n != 0 {
@@ -378,7 +386,8 @@ func TestTryAcquireReportsWhoLeads(t *testing.T) {
 			t.Errorf("TryAcquire = %v, %v; another holder leads", ok, err)
 		}
 		skipped := p.reported(EventSkipped)
-		if len(skipped) != 1 || skipped[0].Holder != "web-1" || skipped[0].Token != 1 || skipped[0].Job != "report" {
+		if len(skipped) != 1 || skipped[0].Holder != "web-1" || skipped[0].Token != 1 ||
+			skipped[0].Job != "report" {
 			t.Errorf("reported: %+v", skipped)
 		}
 	})

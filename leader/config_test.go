@@ -18,6 +18,9 @@ func noDatabase(context.Context) (db.Querier, func(error), error) {
 }
 
 func TestNewRefusesWhatCannotWork(t *testing.T) {
+	every := func(ttl, renewEvery time.Duration) Config {
+		return Config{TTL: ttl, RenewEvery: renewEvery}
+	}
 	for name, tt := range map[string]struct {
 		cfg   Config
 		names string
@@ -28,7 +31,7 @@ func TestNewRefusesWhatCannotWork(t *testing.T) {
 		"TTL at the end of time":    {Config{TTL: math.MaxInt64}, "TTL"},
 		"negative RenewEvery":       {Config{RenewEvery: -1}, "RenewEvery"},
 		"RenewEvery too often":      {Config{RenewEvery: minInterval - 1}, "RenewEvery"},
-		"RenewEvery does not fit":   {Config{TTL: 15 * time.Second, RenewEvery: 8500*time.Millisecond + 1}, "RenewEvery"},
+		"RenewEvery does not fit":   {every(15*time.Second, 8500*time.Millisecond+1), "RenewEvery"},
 		"RenewEvery is the TTL":     {Config{TTL: time.Minute, RenewEvery: time.Minute}, "RenewEvery"},
 		"RenewEvery at end of time": {Config{RenewEvery: math.MaxInt64}, "RenewEvery"},
 		"negative RetryEvery":       {Config{RetryEvery: -1}, "RetryEvery"},
@@ -39,9 +42,10 @@ func TestNewRefusesWhatCannotWork(t *testing.T) {
 		"Holder with NUL":           {Config{Holder: "web\x001"}, "Holder"},
 		"Holder that is not UTF-8":  {Config{Holder: "web\xff1"}, "Holder"},
 
-		// client-go takes lease duration, renew deadline and retry period of 4 s, 3.9 s and 3.2 s, and had two leaders for 2.9 s.
-		"the timings that client-go takes":                  {Config{TTL: 4 * time.Second, RenewEvery: 3200 * time.Millisecond}, "RenewEvery"},
-		"the timings that client-go takes, by the deadline": {Config{TTL: 4 * time.Second, RenewEvery: 3900 * time.Millisecond}, "RenewEvery"},
+		// client-go takes lease duration, renew deadline and retry period of 4 s, 3.9 s and 3.2 s, and
+		// had two leaders for 2.9 s.
+		"client-go's retry period":   {every(4*time.Second, 3200*time.Millisecond), "RenewEvery"},
+		"client-go's renew deadline": {every(4*time.Second, 3900*time.Millisecond), "RenewEvery"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e, err := newElector(noDatabase, tt.cfg)
@@ -56,7 +60,8 @@ func TestNewRefusesWhatCannotWork(t *testing.T) {
 }
 
 func TestNewRefusesANilDB(t *testing.T) {
-	if e, err := New(nil, Config{}); !errors.Is(err, ErrConfig) || e != nil || !strings.Contains(err.Error(), "db is nil") {
+	e, err := New(nil, Config{})
+	if !errors.Is(err, ErrConfig) || e != nil || !strings.Contains(err.Error(), "db is nil") {
 		t.Errorf("New = %v, %v; want ErrConfig that names db", e, err)
 	}
 }
@@ -85,12 +90,17 @@ func TestNewTakesWhatCanWork(t *testing.T) {
 				t.Fatal(err)
 			}
 			if e.renewEvery+e.callLimit+e.margin > e.ttl {
-				t.Errorf("renewals %v apart that may take %v do not fit in TTL %v less %v", e.renewEvery, e.callLimit, e.ttl, e.margin)
+				t.Errorf("renewals %v apart that may take %v do not fit in TTL %v less %v",
+					e.renewEvery, e.callLimit, e.ttl, e.margin)
 			}
 			if e.wallCheck > e.margin {
-				t.Errorf("the wall clock is compared every %v, which is more than the margin %v", e.wallCheck, e.margin)
+				t.Errorf("the wall clock is compared every %v, which is more than the margin %v",
+					e.wallCheck, e.margin)
 			}
-			for name, d := range map[string]time.Duration{"callLimit": e.callLimit, "margin": e.margin, "retryPause": e.retryPause, "retryEvery": e.retryEvery} {
+			for name, d := range map[string]time.Duration{
+				"callLimit": e.callLimit, "margin": e.margin,
+				"retryPause": e.retryPause, "retryEvery": e.retryEvery,
+			} {
 				if d <= 0 {
 					t.Errorf("%s is %v", name, d)
 				}
@@ -107,15 +117,18 @@ func TestDefaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if e.ttl != 15*time.Second || e.renewEvery != 5*time.Second || e.retryEvery != 1500*time.Millisecond {
+	if e.ttl != 15*time.Second || e.renewEvery != 5*time.Second ||
+		e.retryEvery != 1500*time.Millisecond {
 		t.Errorf("TTL %v, RenewEvery %v, RetryEvery %v", e.ttl, e.renewEvery, e.retryEvery)
 	}
-	if e, err = newElector(noDatabase, Config{TTL: 3 * time.Second}); err != nil || e.renewEvery != time.Second || e.retryEvery != time.Second {
+	e, err = newElector(noDatabase, Config{TTL: 3 * time.Second})
+	if err != nil || e.renewEvery != time.Second || e.retryEvery != time.Second {
 		t.Errorf("of TTL 3 s: %v, RenewEvery %v, RetryEvery %v", err, e.renewEvery, e.retryEvery)
 	}
 }
 
-// kubernetes#61151, oban-py#32: processes with one host name, all of them process 1, took each other's lease for their own.
+// kubernetes#61151, oban-py#32: processes with one host name, all of them process 1, took each
+// other's lease for their own.
 func TestHoldersOfOneNameDiffer(t *testing.T) {
 	for _, name := range []string{"", "web-1"} {
 		seen := make(map[string]bool)

@@ -9,8 +9,8 @@ import (
 	"github.com/pgleader/pgleader/internal/pgfake"
 )
 
-// A service dismisses the leader of a job for which it is a candidate itself. The old leader's network is silent, so that it
-// learns nothing of it.
+// A service dismisses the leader of a job for which it is a candidate itself. The old leader's
+// network is silent, so that it learns nothing of it.
 func TestCandidateThatDismissesTheLeaderWaitsForItsLeaseToExpire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tb := pgfake.NewTable()
@@ -39,7 +39,8 @@ func TestCandidateThatDismissesTheLeaderWaitsForItsLeaseToExpire(t *testing.T) {
 			t.Errorf("%+v, %v; want the candidate's lease", leases, err)
 		}
 		if term.Context().Err() == nil {
-			t.Errorf("the candidate leads after %v, the old leader believes in its term until %v", time.Since(began), term.Until())
+			t.Errorf("the candidate leads after %v, the old leader believes in its term until %v",
+				time.Since(began), term.Until())
 		}
 		if led := time.Since(began); led < 15*time.Second || led > 17*time.Second {
 			t.Errorf("the candidate leads after %v, want when the lease of 15 s has expired", led)

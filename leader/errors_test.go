@@ -49,12 +49,17 @@ func TestEachEventIsLoggedOnceWithItsJobHolderAndToken(t *testing.T) {
 	p := newProcess(t, pgfake.NewTable(), Config{})
 	p.log = slog.New(slog.NewTextHandler(&text, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	errBoom := errors.New("boom")
-	for _, kind := range []EventKind{EventElected, EventLost, EventResigned, EventSkipped, EventWaiting, EventRenewFailed, EventLookFailed, EventClaimFailed, EventResignFailed, EventClockSetBack} {
+	for _, kind := range []EventKind{
+		EventElected, EventLost, EventResigned, EventSkipped, EventWaiting,
+		EventRenewFailed, EventLookFailed, EventClaimFailed, EventResignFailed, EventClockSetBack,
+	} {
 		text.Reset()
 		event := Event{Kind: kind, Job: "nightly report", Holder: "web-1", Token: 7, Err: errBoom}
 		p.emit(event)
 		line := text.String()
-		for _, want := range []string{`"leader: `, `job="nightly report"`, "holder=web-1", "token=7", "error=boom"} {
+		for _, want := range []string{
+			`"leader: `, `job="nightly report"`, "holder=web-1", "token=7", "error=boom",
+		} {
 			if strings.Count(line, want) != 1 {
 				t.Errorf("%s: %q is not once in %q", kind, want, line)
 			}
@@ -70,7 +75,9 @@ func TestEventThatConcernsNoJobNamesNone(t *testing.T) {
 	p := newProcess(t, pgfake.NewTable(), Config{})
 	p.log = slog.New(slog.NewTextHandler(&text, nil))
 	p.emit(Event{Kind: EventLookFailed, Holder: p.Holder(), Err: context.DeadlineExceeded})
-	if line := text.String(); strings.Contains(line, "job=") || strings.Contains(line, "token=") || !strings.Contains(line, "level=WARN") {
+	line := text.String()
+	if strings.Contains(line, "job=") || strings.Contains(line, "token=") ||
+		!strings.Contains(line, "level=WARN") {
 		t.Errorf("logged %q", line)
 	}
 }

@@ -53,7 +53,7 @@ func ExampleTerm_Guard() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	err = elector.Run(context.Background(), "billing", func(ctx context.Context, term *leader.Term) error {
+	bill := func(ctx context.Context, term *leader.Term) error {
 		tx, err := db.BeginTx(ctx, nil)
 		if err != nil {
 			return err
@@ -67,8 +67,8 @@ func ExampleTerm_Guard() {
 			return err
 		}
 		return tx.Commit()
-	})
-	if err != nil {
+	}
+	if err := elector.Run(context.Background(), "billing", bill); err != nil {
 		log.Fatal(err)
 	}
 }

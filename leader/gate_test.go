@@ -12,7 +12,8 @@ import (
 	"github.com/pgleader/pgleader/internal/pgfake"
 )
 
-// hangForEver makes every statement hang, and returns a function that lets new ones pass. Those that hang stay.
+// hangForEver makes every statement hang, and returns a function that lets new ones pass. Those
+// that hang stay.
 func (p *process) hangForEver() (back func()) {
 	p.path.Suffer(pgfake.Always(pgfake.Trouble{Hangs: true}))
 	return func() { p.path.Suffer(nil) }
@@ -25,11 +26,15 @@ const (
 	maxInterval = time.Minute
 )
 
-// What an hour of outage may cost: the calls that are let go at first, then ever fewer up to one a minute.
+// An outage of an hour may cost the calls that are let go at first. Then there are ever fewer, down
+// to one a minute.
 const keptInAnHour = maxAtOnce + maxKeptFree + 60 + 6
 
 func TestKeptCallsAreBoundedOverALongOutage(t *testing.T) {
-	for name, jobs := range map[string][]string{"one candidate": {"report"}, "many candidates": jobNames(100)} {
+	for name, jobs := range map[string][]string{
+		"one candidate":   {"report"},
+		"many candidates": jobNames(100),
+	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				tb := pgfake.NewTable()
@@ -112,7 +117,8 @@ func TestLeaderThatIsCutOffLeadsAgainSoonAfter(t *testing.T) {
 			before := p.path.Kept()
 			time.Sleep(20 * time.Minute)
 			if kept := p.path.Kept() - before; kept > keptInAnHour/2 {
-				t.Errorf("the driver keeps %d calls of an outage of 20 minutes, want at most %d", kept, keptInAnHour/2)
+				t.Errorf("the driver keeps %d calls of an outage of 20 minutes, want at most %d",
+					kept, keptInAnHour/2)
 			}
 			back()
 			began := time.Now()
@@ -160,7 +166,8 @@ func TestAnswerOpensTheGate(t *testing.T) {
 	})
 }
 
-// Refused connections are no proof that the path is back: behind a broken balancer some calls fail and others hang.
+// Refused connections are no proof that the path is back: behind a broken balancer some calls fail
+// and others hang.
 func TestFailuresOfTheNetworkDoNotOpenTheGate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := start(t, pgfake.NewTable(), Config{})

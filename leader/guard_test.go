@@ -14,7 +14,8 @@ import (
 	"github.com/pgleader/pgleader/internal/pgfake"
 )
 
-// A guardServer is a database that knows one statement, GuardLease. It answers with a row, with none (io.EOF), or an error.
+// A guardServer is a database that knows one statement, GuardLease. It answers with a row, with
+// none (io.EOF), or an error.
 type guardServer func(ctx context.Context) error
 
 func (s guardServer) Connect(context.Context) (driver.Conn, error) { return guardConn{s}, nil }
@@ -26,7 +27,9 @@ func (guardConn) Prepare(string) (driver.Stmt, error) { return nil, errors.New("
 func (guardConn) Begin() (driver.Tx, error)           { return guardTx{}, nil }
 func (guardConn) Close() error                        { return nil }
 
-func (c guardConn) QueryContext(ctx context.Context, _ string, args []driver.NamedValue) (driver.Rows, error) {
+func (c guardConn) QueryContext(
+	ctx context.Context, _ string, args []driver.NamedValue,
+) (driver.Rows, error) {
 	err := c.answer(ctx)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, err
@@ -77,7 +80,8 @@ func TestGuardEndsATermWhoseRowIsGone(t *testing.T) {
 			t.Errorf("Guard = %v while the term leads", err)
 		}
 		tb.Put("report", "another", time.Hour)
-		if err := guard(t, term, func(context.Context) error { return io.EOF }); !errors.Is(err, ErrLost) {
+		err := guard(t, term, func(context.Context) error { return io.EOF })
+		if !errors.Is(err, ErrLost) {
 			t.Errorf("Guard = %v, want ErrLost", err)
 		}
 		if !errors.Is(context.Cause(term.Context()), ErrLost) {
@@ -94,9 +98,12 @@ func TestGuardThatFailsEndsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := start(t, pgfake.NewTable(), Config{})
 		term := p.mustLead(t, "report")
-		for state, want := range map[string]error{"40001": nil, "57014": nil, "42P01": ErrNotMigrated, "25006": ErrReadOnly} {
+		for state, want := range map[string]error{
+			"40001": nil, "57014": nil, "42P01": ErrNotMigrated, "25006": ErrReadOnly,
+		} {
 			err := guard(t, term, func(context.Context) error { return pgfake.ServerError(state) })
-			if pgcall.SQLState(err) != state || errors.Is(err, ErrLost) || want != nil && !errors.Is(err, want) {
+			if pgcall.SQLState(err) != state || errors.Is(err, ErrLost) ||
+				want != nil && !errors.Is(err, want) {
 				t.Errorf("Guard = %v, want SQLSTATE %s", err, state)
 			}
 		}

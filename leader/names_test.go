@@ -56,7 +56,8 @@ func TestOddJobNamesStayWhatTheyAre(t *testing.T) {
 	common := strings.Repeat("c", 63) // the length at which Postgres cuts its own names
 	jobs := []string{
 		"j", strings.Repeat("j", MaxJobBytes), strings.Repeat("j", 300), common + "1", common + "2",
-		`Backup '/logs/' + daily 日本`, `"quoted" \ and \u0000 <&>`, " ", " a ", "a", "A", "a\nb\tc", "\x01", "\u2028", "\ufffd", "%s $1 ;--", "🦫",
+		`Backup '/logs/' + daily 日本`, `"quoted" \ and \u0000 <&>`, " ", " a ", "a", "A", "a\nb\tc",
+		"\x01", "\u2028", "\ufffd", "%s $1 ;--", "🦫",
 	}
 	synctest.Test(t, func(t *testing.T) {
 		tb := pgfake.NewTable()
@@ -73,7 +74,8 @@ func TestOddJobNamesStayWhatTheyAre(t *testing.T) {
 		}
 		for i, term := range terms {
 			if term.Job() != jobs[i] || term.Token() != 1 || term.Context().Err() != nil {
-				t.Errorf("%q: term of %q, token %d, %v", jobs[i], term.Job(), term.Token(), context.Cause(term.Context()))
+				t.Errorf("%q: term of %q, token %d, %v",
+					jobs[i], term.Job(), term.Token(), context.Cause(term.Context()))
 			}
 			if row := tb.Row(jobs[i]); row.Holder != p.Holder() || !tb.Live(jobs[i]) {
 				t.Errorf("%q: %+v", jobs[i], row)

@@ -29,7 +29,9 @@ func weather(seed uint64) func(pgfake.Statement) pgfake.Trouble {
 		if random.IntN(100) >= bad {
 			return pgfake.Trouble{}
 		}
-		seconds := func(most int64) time.Duration { return time.Duration(random.Int64N(most * int64(time.Second))) }
+		seconds := func(most int64) time.Duration {
+			return time.Duration(random.Int64N(most * int64(time.Second)))
+		}
 		return []pgfake.Trouble{
 			{Hangs: true},
 			{Swallows: true},
@@ -57,7 +59,8 @@ func TestAtMostOneWorksWhileTheDatabasesClockIsSet(t *testing.T) {
 			}
 			d := time.Duration(random.Int64N(int64(defaultTTL / 10)))
 			if random.IntN(2) == 0 {
-				d = -time.Duration(random.Int64N(int64([]time.Duration{time.Second, defaultTTL, time.Hour, 24 * time.Hour}[random.IntN(4)])))
+				far := []time.Duration{time.Second, defaultTTL, time.Hour, 24 * time.Hour}[random.IntN(4)]
+				d = -time.Duration(random.Int64N(int64(far)))
 			}
 			tb.Step(d)
 		}

@@ -18,7 +18,8 @@ type sight struct {
 }
 
 func (s sight) String() string {
-	return fmt.Sprintf("after %v: token %d of %q with %v left, error %v", s.after, s.lease.Token, s.lease.Holder, s.lease.Left, s.err)
+	return fmt.Sprintf("after %v: token %d of %q with %v left, error %v",
+		s.after, s.lease.Token, s.lease.Holder, s.lease.Left, s.err)
 }
 
 // observe collects what Observe yields until ctx ends, or the given number of sights.
@@ -74,7 +75,8 @@ func TestObserveYieldsTheFirstLookAndEachChange(t *testing.T) {
 		}
 		for i, w := range want {
 			got := seen[i]
-			if got.err != nil || got.lease.Job != "report" || got.lease.Holder != w.holder || got.lease.Token != w.token || got.lease.Live() != w.live {
+			if got.err != nil || got.lease.Job != "report" || got.lease.Holder != w.holder ||
+				got.lease.Token != w.token || got.lease.Live() != w.live {
 				t.Errorf("sight %d is %+v, want %+v", i, got, w)
 			}
 			if late := got.after - w.at; late < 0 || late > p.retryEvery*5/4 {
@@ -219,10 +221,12 @@ func TestLeasesListsEveryLease(t *testing.T) {
 		if err != nil || len(leases) != 2 {
 			t.Fatalf("Leases = %+v, %v", leases, err)
 		}
-		if a := leases[0]; a.Job != "a" || a.Holder != "rival" || a.Token != 1 || !a.Live() || a.Left != 59*time.Minute || a.RenewedAt.IsZero() {
+		a, b := leases[0], leases[1]
+		if a.Job != "a" || a.Holder != "rival" || a.Token != 1 || !a.Live() ||
+			a.Left != 59*time.Minute || a.RenewedAt.IsZero() {
 			t.Errorf("%+v", a)
 		}
-		if b := leases[1]; b.Job != "b" || b.Live() || b.Left != -59*time.Second || !b.ExpiresAt.Before(time.Now()) {
+		if b.Job != "b" || b.Live() || b.Left != -59*time.Second || !b.ExpiresAt.Before(time.Now()) {
 			t.Errorf("%+v", b)
 		}
 		p.path.Suffer(pgfake.Always(pgfake.Trouble{Fails: pgfake.ServerError("42P01")}))

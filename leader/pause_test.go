@@ -37,7 +37,8 @@ func TestElectionThatIsOverBeforeItIsUsedIsNotHandedOut(t *testing.T) {
 		time.Sleep(16 * time.Second)
 		other := successor.mustLead(t, "report")
 		if term := <-terms; term != nil {
-			t.Errorf("the term with token %d is handed out while the one with token %d leads", term.Token(), other.Token())
+			t.Errorf("the term with token %d is handed out while the one with token %d leads",
+				term.Token(), other.Token())
 		}
 		mustResign(t, other)
 	})
@@ -129,8 +130,14 @@ func TestSuspendedMachineWithALongTTLLosesItsTermWithinASecond(t *testing.T) {
 
 func TestPanicInOnEventLeavesTheJobFree(t *testing.T) {
 	for name, claim := range map[string]func(context.Context, *process) error{
-		"TryAcquire": func(ctx context.Context, p *process) error { _, _, err := p.TryAcquire(ctx, "report"); return err },
-		"Campaign":   func(ctx context.Context, p *process) error { _, err := p.Campaign(ctx, "report"); return err },
+		"TryAcquire": func(ctx context.Context, p *process) error {
+			_, _, err := p.TryAcquire(ctx, "report")
+			return err
+		},
+		"Campaign": func(ctx context.Context, p *process) error {
+			_, err := p.Campaign(ctx, "report")
+			return err
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

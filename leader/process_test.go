@@ -21,8 +21,8 @@ type process struct {
 	events []Event
 }
 
-// start makes a process with the configuration cfg, in a bubble. At the end of the test it checks that each election was
-// followed by exactly one end.
+// start makes a process with the configuration cfg, in a bubble. At the end of the test it checks
+// that each election was followed by exactly one end.
 func start(t *testing.T, tb *pgfake.Table, cfg Config) *process {
 	t.Helper()
 	p := newProcess(t, tb, cfg)

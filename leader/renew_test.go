@@ -150,7 +150,9 @@ func TestRenewalWithoutRowEndsOnlyItsTerm(t *testing.T) {
 				if a.Context().Err() != nil || c.Context().Err() != nil {
 					t.Errorf("the other terms: %v, %v", context.Cause(a.Context()), context.Cause(c.Context()))
 				}
-				if lost := p.reported(EventLost); len(lost) != 1 || lost[0].Job != "b" || lost[0].Token != b.Token() || !errors.Is(lost[0].Err, ErrLost) {
+				lost := p.reported(EventLost)
+				if len(lost) != 1 || lost[0].Job != "b" || lost[0].Token != b.Token() ||
+					!errors.Is(lost[0].Err, ErrLost) {
 					t.Errorf("reported as lost: %+v", lost)
 				}
 				mustResign(t, a, c)

@@ -151,8 +151,8 @@ func TestResignAgainAsksNothing(t *testing.T) {
 	})
 }
 
-// A second call must neither ask beside the first nor return before the lease is over. Not in a bubble, whose clock would stand
-// still while calls wait for a mutex.
+// A second call must neither ask beside the first nor return before the lease is over. Not in a
+// bubble, whose clock would stand still while calls wait for a mutex.
 func TestConcurrentResignsAskOnce(t *testing.T) {
 	arrived, answer := make(chan struct{}, 10), make(chan struct{})
 	p := newProcess(t, pgfake.NewTable(), Config{})
@@ -180,7 +180,8 @@ func TestConcurrentResignsAskOnce(t *testing.T) {
 		runtime.Gosched()
 	}
 	if len(arrived) > 0 || len(results) > 0 {
-		t.Errorf("while one call waits for the database, %d more ask and %d have returned", len(arrived), len(results))
+		t.Errorf("while one call waits for the database, %d more ask and %d have returned",
+			len(arrived), len(results))
 	}
 	close(answer)
 	for range cap(results) {
@@ -262,7 +263,8 @@ func TestResignReleasesALeaseThatOutlivesItsLostTerm(t *testing.T) {
 	})
 }
 
-// The renewal whose answer was lost has prolonged the lease, so that it lives for longer than the last answer promised.
+// The renewal whose answer was lost has prolonged the lease, so that it lives for longer than the
+// last answer promised.
 func TestResignReleasesALeaseThatAnUnansweredRenewalProlonged(t *testing.T) {
 	for name, lost := range map[string]pgfake.Trouble{
 		"answer lost":      {Loses: pgfake.ErrReset},
@@ -343,7 +345,8 @@ func TestTermAfterAFailedResignHasANewToken(t *testing.T) {
 	})
 }
 
-// A term that is resigned in the same moment in which it is found lost has one end, and its cause and its report agree.
+// A term that is resigned in the same moment in which it is found lost has one end, and its cause
+// and its report agree.
 func TestTermThatIsResignedAndLostAtOnceEndsOnce(t *testing.T) {
 	p := newProcess(t, pgfake.NewTable(), Config{})
 	for range 5000 {
@@ -361,7 +364,8 @@ func TestTermThatIsResignedAndLostAtOnceEndsOnce(t *testing.T) {
 			want = EventLost
 		}
 		if len(ends) != 1 || ends[0].Kind != want {
-			t.Fatalf("token %d: reported %+v, the context's cause is %v", term.Token(), ends, context.Cause(term.Context()))
+			t.Fatalf("token %d: reported %+v, the context's cause is %v",
+				term.Token(), ends, context.Cause(term.Context()))
 		}
 	}
 }

@@ -14,7 +14,8 @@ import (
 
 const defaultTTL = 15 * time.Second
 
-// foundWithin bounds how long a candidate needs to see that a lease stands still: a look, the TTL, and another look.
+// foundWithin bounds how long a candidate needs to see that a lease stands still: a look, the TTL,
+// and another look.
 func foundWithin(e *Elector) time.Duration { return e.ttl + 2*(e.retryEvery*5/4) }
 
 func TestLeaseOfNobodyIsFreeAfterTheTTLThoughTheClockWasSetBack(t *testing.T) {
@@ -23,8 +24,12 @@ func TestLeaseOfNobodyIsFreeAfterTheTTLThoughTheClockWasSetBack(t *testing.T) {
 		"resigned": func(tb *pgfake.Table) { tb.Free("report") },
 		"expired":  func(*pgfake.Table) { time.Sleep(time.Minute) },
 	} {
-		// By a little more than the TTL, and the clock has caught up with the renewal when the candidate knows.
-		for _, back := range []time.Duration{time.Second, 5 * time.Second, 14 * time.Second, 16 * time.Second, 17 * time.Second, 20 * time.Second, time.Hour} {
+		// Where it goes back by little more than the TTL, the clock has caught up with the renewal when
+		// the candidate knows.
+		for _, back := range []time.Duration{
+			time.Second, 5 * time.Second, 14 * time.Second, 16 * time.Second, 17 * time.Second,
+			20 * time.Second, time.Hour,
+		} {
 			t.Run(fmt.Sprint(name, " ", back), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					tb := pgfake.NewTable()
@@ -42,7 +47,8 @@ func TestLeaseOfNobodyIsFreeAfterTheTTLThoughTheClockWasSetBack(t *testing.T) {
 						t.Errorf("token %d, want 2", term.Token())
 					}
 					events := p.reported(EventClockSetBack)
-					if back == time.Hour && (len(events) != 1 || events[0].Holder != "rival" || events[0].Token != 1 || events[0].Err == nil) {
+					if back == time.Hour && (len(events) != 1 || events[0].Holder != "rival" ||
+						events[0].Token != 1 || events[0].Err == nil) {
 						t.Errorf("reported %+v, want once that the rival's lease was freed", events)
 					}
 					mustResign(t, term)
@@ -102,7 +108,8 @@ func TestLeaseThatCannotBeFreedIsReported(t *testing.T) {
 		p.path.Suffer(pgfake.Only(pgfake.KindFree, pgfake.Trouble{Fails: pgfake.ServerError("57014")}))
 		stop := p.wait(t, "report")
 		time.Sleep(foundWithin(p.Elector) + time.Minute)
-		if events := p.reported(EventClaimFailed); len(events) != 1 || pgcall.SQLState(events[0].Err) != "57014" {
+		events := p.reported(EventClaimFailed)
+		if len(events) != 1 || pgcall.SQLState(events[0].Err) != "57014" {
 			t.Errorf("reported %+v, want one failed claim", events)
 		}
 		unlock := tb.Lock("report") // as a psql session does: no reason to wait
@@ -140,20 +147,23 @@ func TestLeaderThatLivesOutlastsEverySettingBackOfTheClock(t *testing.T) {
 		leads, waits := start(t, tb, Config{}), start(t, tb, Config{})
 		term := leads.mustLead(t, "report")
 		defer waits.wait(t, "report")()
-		for _, every := range []time.Duration{time.Minute, time.Second} { // so that some renewal lies in the future, or always the last
+		// Some renewal lies in the future then, or always the last one.
+		for _, every := range []time.Duration{time.Minute, time.Second} {
 			for range 100 {
 				tb.Step(-time.Hour)
 				time.Sleep(every)
 			}
 		}
 		if term.Context().Err() != nil || len(waits.reported(EventClockSetBack)) != 0 {
-			t.Errorf("the term ended, %v, or its lease was freed: %+v", term.Context().Err(), waits.reported(EventClockSetBack))
+			t.Errorf("the term ended, %v, or its lease was freed: %+v",
+				term.Context().Err(), waits.reported(EventClockSetBack))
 		}
 		mustResign(t, term)
 	})
 }
 
-// A leader that is cut off at some moment around the step believes in its lease for a while. It is given that while.
+// A leader that is cut off at some moment around the step believes in its lease for a while. It is
+// given that while.
 func TestLeaseIsNotFreedWhileItsHolderMayBelieveInIt(t *testing.T) {
 	for cut := time.Duration(0); cut < 2*defaultTTL; cut += 700 * time.Millisecond {
 		synctest.Test(t, func(t *testing.T) {
@@ -162,7 +172,8 @@ func TestLeaseIsNotFreedWhileItsHolderMayBelieveInIt(t *testing.T) {
 			term := leads.mustLead(t, "report")
 			tb.OnTakeover(func(_, holder string) {
 				if holder == waits.Holder() && term.Context().Err() == nil {
-					t.Errorf("cut off %v before the step: %s takes over while the leader believes in its term", cut, holder)
+					t.Errorf("cut off %v before the step: %s takes over while the leader believes in its term",
+						cut, holder)
 				}
 			})
 			stop := waits.wait(t, "report")

@@ -91,7 +91,8 @@ func TestTrustIsCountedFromSendingTheRenewal(t *testing.T) {
 	}
 }
 
-// suspend stops the machine for a while: its monotonic clock stands still, the wall clock and the database's go on.
+// suspend stops the machine for a while: its monotonic clock stands still, the wall clock and the
+// database's go on.
 func suspend(tb *pgfake.Table, wall *atomic.Int64, d time.Duration) {
 	tb.Step(d)
 	wall.Add(int64(d))
@@ -254,7 +255,8 @@ func TestTermOutlivesTheContextOfItsClaim(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		if term.Context().Err() != nil || term.Context().Value(key{}) != "trace" {
-			t.Errorf("after its campaign's context ended: %v, value %v", term.Context().Err(), term.Context().Value(key{}))
+			t.Errorf("after its campaign's context ended: %v, value %v",
+				term.Context().Err(), term.Context().Value(key{}))
 		}
 		mustResign(t, term)
 	})
@@ -271,7 +273,8 @@ func TestGuardOfAResignedTermIsRefusedWithoutAsking(t *testing.T) {
 		if err := term.Guard(t.Context(), nil); err == nil {
 			t.Error("Guard takes no transaction for one")
 		}
-		if cause := context.Cause(term.Context()); errors.Is(cause, ErrLost) || !errors.Is(cause, context.Canceled) {
+		cause := context.Cause(term.Context())
+		if errors.Is(cause, ErrLost) || !errors.Is(cause, context.Canceled) {
 			t.Errorf("the cause of a resigned term is %v", cause)
 		}
 	})

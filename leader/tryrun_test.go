@@ -42,7 +42,8 @@ func TestTryRunSaysWhoLeadsInstead(t *testing.T) {
 		for _, leads := range []*process{rival, p} { // also if that is the caller's own process
 			term := leads.mustLead(t, "report")
 			ran, held, err := p.TryRun(t.Context(), "report", never)
-			if ran || err != nil || held.Holder != leads.Holder() || held.Token != term.Token() || !held.Live() {
+			if ran || err != nil || held.Holder != leads.Holder() ||
+				held.Token != term.Token() || !held.Live() {
 				t.Errorf("TryRun = %v, %+v, %v; want the lease of %s", ran, held, err, leads.Holder())
 			}
 			mustResign(t, term)
@@ -81,7 +82,8 @@ func TestTryRunAndRunNeverWorkAtOnceInOneProcess(t *testing.T) {
 		time.Sleep(p.ttl)
 		back()
 		time.Sleep(time.Minute)
-		ran, held, err := p.TryRun(t.Context(), "report", func(context.Context, *Term) error { return nil })
+		ran, held, err := p.TryRun(t.Context(), "report",
+			func(context.Context, *Term) error { return nil })
 		if ran || err != nil || held.Holder != p.Holder() {
 			t.Errorf("TryRun = %v, %+v, %v while Run's work of a lost term goes on", ran, held, err)
 		}

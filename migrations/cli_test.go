@@ -25,8 +25,9 @@ type cli struct {
 	url  string // of the database, without x-migrations-table
 }
 
-// buildCLI builds the command of the golang-migrate version in go.mod, with Postgres support only. Its packages are of a
-// module that go.mod has anyway, so nothing is added there, and a fresh clone downloads nothing more.
+// buildCLI builds the command of the golang-migrate version in go.mod, with Postgres support only.
+// Its packages are of a module that go.mod has anyway, so nothing is added there, and a fresh clone
+// downloads nothing more.
 func buildCLI(t *testing.T) *cli {
 	t.Helper()
 	c := &cli{path: filepath.Join(t.TempDir(), "migrate")}
@@ -156,12 +157,15 @@ WITH relations AS (
     SELECT oid, relname, relkind, reloptions, relpersistence, relacl, relreplident FROM pg_class
     WHERE relnamespace = 'public'::regnamespace AND relname NOT LIKE 'leader_schema_migrations%'
 ), lines AS (
-    SELECT format('%s %s %s %s %s %s', relname, relkind, relpersistence, relreplident, reloptions, relacl) AS line
+    SELECT format('%s %s %s %s %s %s',
+        relname, relkind, relpersistence, relreplident, reloptions, relacl) AS line
     FROM relations
     UNION ALL
-    SELECT format('%s.%s %s %s %s %s %s', relname, attname, format_type(atttypid, atttypmod), attnotnull,
+    SELECT format('%s.%s %s %s %s %s %s',
+        relname, attname, format_type(atttypid, atttypmod), attnotnull,
         attcollation::regcollation, attstorage, pg_get_expr(adbin, adrelid))
-    FROM relations r JOIN pg_attribute a ON attrelid = r.oid LEFT JOIN pg_attrdef d ON adrelid = r.oid AND adnum = attnum
+    FROM relations r JOIN pg_attribute a ON attrelid = r.oid
+    LEFT JOIN pg_attrdef d ON adrelid = r.oid AND adnum = attnum
     WHERE attnum > 0 AND NOT attisdropped
     UNION ALL
     SELECT format('%s %s %s', relname, conname, pg_get_constraintdef(c.oid))
@@ -169,11 +173,14 @@ WITH relations AS (
     UNION ALL
     SELECT pg_get_indexdef(indexrelid) FROM relations r JOIN pg_index ON indexrelid = r.oid
     UNION ALL
-    SELECT format('%s %s', relname, pg_get_triggerdef(t.oid)) FROM relations r JOIN pg_trigger t ON tgrelid = r.oid
+    SELECT format('%s %s', relname, pg_get_triggerdef(t.oid))
+    FROM relations r JOIN pg_trigger t ON tgrelid = r.oid
     UNION ALL
-    SELECT format('%s.%s: %s', relname, objsubid, description) FROM relations r JOIN pg_description d ON objoid = r.oid
+    SELECT format('%s.%s: %s', relname, objsubid, description)
+    FROM relations r JOIN pg_description d ON objoid = r.oid
     UNION ALL
-    SELECT pg_get_functiondef(oid) FROM pg_proc WHERE pronamespace = 'public'::regnamespace AND prokind IN ('f', 'p')
+    SELECT pg_get_functiondef(oid) FROM pg_proc
+    WHERE pronamespace = 'public'::regnamespace AND prokind IN ('f', 'p')
     UNION ALL
     SELECT format('type %s %s', typname, typtype) FROM pg_type
     WHERE typnamespace = 'public'::regnamespace AND typname NOT LIKE '%leader_schema_migrations'

@@ -24,7 +24,8 @@ func checkDirty(t *testing.T, err error, version int) *migrations.DirtyError {
 	return dirty
 }
 
-// repair does what the message tells a person who found that: runs the command by a shell, where the message is printed.
+// repair does what the message tells a person who found that: runs the command by a shell, where
+// the message is printed.
 func (c *cli) repair(t *testing.T, dirty *migrations.DirtyError, found string) {
 	t.Helper()
 	var command string
@@ -40,7 +41,8 @@ func (c *cli) repair(t *testing.T, dirty *migrations.DirtyError, found string) {
 	bare, params, _ := strings.Cut(c.url, "?")
 	sh := exec.CommandContext(t.Context(), "sh", "-c", command)
 	sh.Dir = c.dir
-	sh.Env = append(os.Environ(), "PATH="+filepath.Dir(c.path)+":"+os.Getenv("PATH"), "DATABASE_URL="+bare)
+	sh.Env = append(os.Environ(),
+		"PATH="+filepath.Dir(c.path)+":"+os.Getenv("PATH"), "DATABASE_URL="+bare)
 	if params != "" {
 		sh.Env = append(sh.Env, "PGSSLMODE=disable")
 	}
@@ -61,15 +63,15 @@ func TestDirtyVersionIsRepairedByThePrintedCommand(t *testing.T) {
 		dirty   int // what the tool left in the version table
 		found   string
 	}{
-		{name: "killed before first", schema: "public", applied: 0, dirty: 1, found: "no file is applied"},
-		{name: "killed after first", schema: "public", applied: 1, dirty: 1, found: ".up.sql is applied, nothing after it"},
-		{name: "killed before last", schema: "public", applied: last, dirty: last + 1, found: "next.up.sql is not applied"},
-		{name: "killed after last", schema: "public", applied: last + 1, dirty: last + 1, found: "next.up.sql is applied"},
-		{name: "killed before down", schema: "public", applied: last + 1, dirty: last, found: "next.up.sql is applied"},
-		{name: "killed before down of first", schema: "public", applied: 1, dirty: -1, found: "lease.up.sql is applied"},
-		{name: "killed after down of first", schema: "public", applied: 0, dirty: -1, found: "no file is applied"},
-		{name: "other schema", schema: "workers", applied: 1, dirty: 1, found: ".up.sql is applied, nothing after it"},
-		{name: "odd schema", schema: `o'dd $HOME & "s`, applied: 0, dirty: 1, found: "no file is applied"},
+		{"killed before first", "public", 0, 1, "no file is applied"},
+		{"killed after first", "public", 1, 1, ".up.sql is applied, nothing after it"},
+		{"killed before last", "public", last, last + 1, "next.up.sql is not applied"},
+		{"killed after last", "public", last + 1, last + 1, "next.up.sql is applied"},
+		{"killed before down", "public", last + 1, last, "next.up.sql is applied"},
+		{"killed before down of first", "public", 1, -1, "lease.up.sql is applied"},
+		{"killed after down of first", "public", 0, -1, "no file is applied"},
+		{"other schema", "workers", 1, 1, ".up.sql is applied, nothing after it"},
+		{"odd schema", `o'dd $HOME & "s`, 0, 1, "no file is applied"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -81,7 +83,8 @@ func TestDirtyVersionIsRepairedByThePrintedCommand(t *testing.T) {
 			db := pgtest.Open(t, driver, withParam(t, rawURL, "search_path", quoted))
 
 			if test.applied == 0 {
-				mustExec(t, db, "CREATE TABLE leader_schema_migrations (version bigint NOT NULL PRIMARY KEY, dirty boolean NOT NULL)")
+				mustExec(t, db, "CREATE TABLE leader_schema_migrations "+
+					"(version bigint NOT NULL PRIMARY KEY, dirty boolean NOT NULL)")
 			} else if err := migrations.UpFrom(t.Context(), db, firstOf(files, test.applied)); err != nil {
 				t.Fatal(err)
 			}
@@ -123,7 +126,9 @@ func TestDirtyVersionOfNewerReleaseSaysSo(t *testing.T) {
 		mustUp(t, db)
 		mustExec(t, db, "UPDATE leader_schema_migrations SET version = 99, dirty = true")
 		dirty := checkDirty(t, migrations.Up(t.Context(), db), 99)
-		for _, want := range []string{"newer release", `x-migrations-table=leader_schema_migrations" force 99`, `" force 98`} {
+		for _, want := range []string{
+			"newer release", `x-migrations-table=leader_schema_migrations" force 99`, `" force 98`,
+		} {
 			if !strings.Contains(dirty.Error(), want) {
 				t.Errorf("the message lacks %q:\n%v", want, dirty)
 			}

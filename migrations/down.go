@@ -14,7 +14,7 @@ import (
 type State struct {
 	Version int  // 0 if nothing is applied
 	Newest  int  // the newest version that this program knows
-	Dirty   bool // a golang-migrate command is on its way to Version, or was killed there; see [DirtyError]
+	Dirty   bool // a golang-migrate command is on its way to Version, or was killed; see [DirtyError]
 }
 
 // Version asks at which version the database is. It takes no lock and writes nothing.
@@ -38,12 +38,13 @@ func Version(ctx context.Context, db *sql.DB) (State, error) {
 	return state, nil
 }
 
-// Down takes back every version above target, newest first; with target 0 everything goes, the version table too. All
-// leases, tokens and slots in the tables that it drops are lost: stop the workers first, and never run it only to run
-// [Up] again, for tokens would start anew.
+// Down takes back every version above target, newest first. With target 0 everything goes, the
+// version table too. All leases, tokens and slots in the tables that it drops are lost. So stop the
+// workers first, and never run it only to run [Up] again: tokens would start anew.
 //
-// Like Up it is one transaction on one connection, waits for other migrations and for tables in use, returns the same
-// errors, and finds the schema in the same way. It refuses a database at a newer version than this program knows.
+// Like Up it is one transaction on one connection and waits for other migrations and for tables in
+// use. It returns the same errors, and finds the schema in the same way. It refuses a database at a
+// newer version than this program knows.
 func Down(ctx context.Context, db *sql.DB, target int) error {
 	if ctx == nil || db == nil {
 		return errors.New("migrations: Down needs a context and an open *sql.DB, got nil")
@@ -61,7 +62,8 @@ func down(ctx context.Context, db *sql.DB, files fs.FS, target int) error {
 		return err
 	}
 	var exists bool
-	if err := db.QueryRowContext(ctx, "SELECT to_regclass('"+versionTable+"') IS NOT NULL").Scan(&exists); err != nil {
+	find := "SELECT to_regclass('" + versionTable + "') IS NOT NULL"
+	if err := db.QueryRowContext(ctx, find).Scan(&exists); err != nil {
 		return explain(ctx, "look for "+versionTable, err)
 	}
 	if !exists {
@@ -72,16 +74,18 @@ func down(ctx context.Context, db *sql.DB, files fs.FS, target int) error {
 	}
 	return locked(ctx, db, files, func(tx *sql.Tx, table string, version int) error {
 		if version > newest {
-			return fmt.Errorf("migrations: the database is at version %d, of a newer release than this program, which knows %d: "+
-				"use that release", version, newest)
+			return fmt.Errorf("migrations: the database is at version %d, of a newer release than "+
+				"this program, which knows %d: use that release", version, newest)
 		}
-		m, err := migrate.NewWithInstance("pgleader", src, "postgres", &engine{ctx: ctx, tx: tx, table: table})
+		m, err := migrate.NewWithInstance("pgleader", src, "postgres",
+			&engine{ctx: ctx, tx: tx, table: table})
 		if err != nil {
 			return fmt.Errorf("migrations: %w", err)
 		}
 		for version > target {
 			if err := m.Steps(-1); err != nil {
-				return explain(ctx, fmt.Sprintf("take back version %d (rolled back, nothing has changed)", version), err)
+				return explain(ctx,
+					fmt.Sprintf("take back version %d (rolled back, nothing has changed)", version), err)
 			}
 			if version, _, err = readVersion(ctx, tx, table); err != nil {
 				return explain(ctx, "read the version", err)

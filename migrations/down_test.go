@@ -39,8 +39,8 @@ func TestDownUndoesUpWhereSearchPathPoints(t *testing.T) {
 		}
 		checkApplication(t, admin)
 		mustUp(t, db)
-		mustExec(t, db, "DROP TABLE leader_slot, leader_lease; DROP FUNCTION leader_token_floor(); DELETE FROM "+
-			"leader_schema_migrations")
+		mustExec(t, db, "DROP TABLE leader_slot, leader_lease; DROP FUNCTION leader_token_floor(); "+
+			"DELETE FROM leader_schema_migrations")
 		mustDown(t, db, 0)
 		if exists(t, admin, "newcomer.leader_schema_migrations") {
 			t.Error("an empty version table stays")

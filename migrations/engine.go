@@ -10,9 +10,10 @@ import (
 	"github.com/golang-migrate/migrate/v4/database"
 )
 
-// engine lets golang-migrate run its steps in a transaction that is begun, locked and committed by Up. golang-migrate's own
-// Postgres driver would import lib/pq into every program that uses pgx, close the caller's pool, wait for its lock without
-// end, and hold that lock by session, which a pooler in transaction mode strands.
+// engine lets golang-migrate run its steps in a transaction that is begun, locked and committed by
+// Up. golang-migrate's own Postgres driver would import lib/pq into every program that uses pgx,
+// and close the caller's pool. It would also wait for its lock without end, and hold it by session,
+// which a pooler in transaction mode strands.
 type engine struct {
 	ctx   context.Context // the interface has no place for it
 	tx    *sql.Tx
@@ -43,7 +44,8 @@ func (e *engine) Run(migration io.Reader) error {
 	return err
 }
 
-// SetVersion deletes and inserts, where golang-migrate truncates: TRUNCATE would keep every reader waiting until we commit.
+// SetVersion deletes and inserts, where golang-migrate truncates: TRUNCATE would keep every reader
+// waiting until we commit.
 func (e *engine) SetVersion(version int, dirty bool) error {
 	if dirty {
 		return nil // nobody can see us half-way

@@ -34,7 +34,8 @@ func TestFilesArePairsWithoutGaps(t *testing.T) {
 		if i%2 == 1 && strings.TrimSuffix(entries[i-1].Name(), ".down.sql") != m[1] {
 			t.Errorf("%s does not have the name of %s", entries[i-1].Name(), entry.Name())
 		}
-		if text, _ := fs.ReadFile(migrations.FS, entry.Name()); len(strings.TrimSpace(string(text))) == 0 {
+		text, _ := fs.ReadFile(migrations.FS, entry.Name())
+		if len(strings.TrimSpace(string(text))) == 0 {
 			t.Errorf("%s is empty", entry.Name())
 		}
 	}
@@ -46,7 +47,8 @@ func TestPackageBringsNoDriver(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	for dep := range strings.FieldsSeq(string(out)) {
-		if strings.Contains(dep, "/lib/pq") || strings.Contains(dep, "/pgx") || strings.Contains(dep, "docker") {
+		if strings.Contains(dep, "/lib/pq") || strings.Contains(dep, "/pgx") ||
+			strings.Contains(dep, "docker") {
 			t.Errorf("importing migrations brings %s", dep)
 		}
 	}

@@ -38,8 +38,8 @@ func newestVersion(src source.Driver) (int, error) {
 
 // look reads the version without a lock. A database that was never migrated has the version -1.
 func look(ctx context.Context, db *sql.DB) (version int, dirty bool, err error) {
-	// A pool whose connections are all in use, or a version table that somebody has locked, must not hang a start for
-	// ever.
+	// A pool whose connections are all in use, or a version table that somebody has locked, must not
+	// hang a start for ever.
 	ctx, cancel := context.WithTimeout(ctx, defaultWait)
 	defer cancel()
 	version, dirty, err = readVersion(ctx, db, versionTable)
@@ -49,8 +49,8 @@ func look(ctx context.Context, db *sql.DB) (version int, dirty bool, err error) 
 	return version, dirty, nil
 }
 
-// writable asks before BEGIN, because lib/pq begins READ WRITE, which overrides a default of read-only and fails on a
-// standby.
+// writable asks before BEGIN, because lib/pq begins READ WRITE, which overrides a default of
+// read-only and fails on a standby.
 func writable(ctx context.Context, db *sql.DB, version, wanted int, dirty bool) error {
 	ctx, cancel := context.WithTimeout(ctx, defaultWait)
 	defer cancel()
@@ -59,17 +59,20 @@ func writable(ctx context.Context, db *sql.DB, version, wanted int, dirty bool) 
 		return explain(ctx, "ask whether the server takes writes", err)
 	}
 	if readOnly == "on" {
-		return fmt.Errorf("%w, and the database is at version %d (dirty: %t) of %d: run this against the primary first",
-			ErrReadOnly, version, dirty, wanted)
+		return fmt.Errorf("%w, and the database is at version %d (dirty: %t) of %d: "+
+			"run this against the primary first", ErrReadOnly, version, dirty, wanted)
 	}
 	return nil
 }
 
-// locked runs change in one transaction that holds the migration lock, from a version that is not dirty, and commits
-// it.
-func locked(ctx context.Context, db *sql.DB, files fs.FS, change func(tx *sql.Tx, table string, version int) error) error {
-	// After the wait for the lock the version must be seen as the other side left it, whatever the default isolation
-	// is.
+// locked runs change in one transaction that holds the migration lock, from a version that is not
+// dirty, and commits it.
+func locked(
+	ctx context.Context, db *sql.DB, files fs.FS,
+	change func(tx *sql.Tx, table string, version int) error,
+) error {
+	// After the wait for the lock the version must be seen as the other side left it, whatever the
+	// default isolation is.
 	tx, err := db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
 	if err != nil {
 		return explain(ctx, "begin", err)

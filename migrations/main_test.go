@@ -17,7 +17,7 @@ import (
 	"github.com/pgleader/pgleader/migrations"
 )
 
-// helperEnv makes the test binary a program that runs a migration which never ends, for a test to kill.
+// helperEnv makes the test binary a program that runs an endless migration, for a test to kill.
 const helperEnv = "PGLEADER_TEST_ENDLESS_UP"
 
 func TestMain(m *testing.M) {
@@ -60,7 +60,8 @@ func withNext(name, up, down string) fstest.MapFS {
 
 // endless has a migration that is in the middle of its work for as long as a test can want.
 func endless() fstest.MapFS {
-	return withNext("endless", "CREATE TABLE half_done (); SELECT pg_sleep(600);", "DROP TABLE half_done")
+	return withNext("endless",
+		"CREATE TABLE half_done (); SELECT pg_sleep(600);", "DROP TABLE half_done")
 }
 
 // newest counts the up files, which are numbered without gaps.
@@ -102,7 +103,8 @@ func exists(t *testing.T, db *sql.DB, relation string) bool {
 // checkVersion tells "version dirty" of the version table.
 func checkVersion(t *testing.T, db *sql.DB, want int) {
 	t.Helper()
-	got := scan[string](t, db, "SELECT string_agg(version || ' ' || dirty, ', ') FROM leader_schema_migrations")
+	got := scan[string](t, db,
+		"SELECT string_agg(version || ' ' || dirty, ', ') FROM leader_schema_migrations")
 	if got != fmt.Sprintf("%d false", want) {
 		t.Errorf("version table holds %q, want version %d and clean", got, want)
 	}
@@ -111,7 +113,8 @@ func checkVersion(t *testing.T, db *sql.DB, want int) {
 // waitFor polls a query for a boolean until it is true.
 func waitFor(t *testing.T, db *sql.DB, query string) {
 	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); !scan[bool](t, db, query); time.Sleep(5 * time.Millisecond) {
+	deadline := time.Now().Add(30 * time.Second)
+	for ; !scan[bool](t, db, query); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("never became true: %s", query)
 		}
@@ -119,18 +122,21 @@ func waitFor(t *testing.T, db *sql.DB, query string) {
 }
 
 // others is the FROM clause of the other connections to a test's database.
-const others = ` FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid() `
+const others = ` FROM pg_stat_activity
+	WHERE datname = current_database() AND pid <> pg_backend_pid() `
 
 // waitForEndless waits until a migration of endless is in its middle.
 func waitForEndless(t *testing.T, db *sql.DB) {
 	t.Helper()
-	waitFor(t, db, "SELECT count(*) = 1"+others+"AND state = 'active' AND query LIKE '%pg_sleep%' AND wait_event = 'PgSleep'")
+	waitFor(t, db, "SELECT count(*) = 1"+others+
+		"AND state = 'active' AND query LIKE '%pg_sleep%' AND wait_event = 'PgSleep'")
 }
 
 // waitForWaiters waits until n connections wait for an advisory lock.
 func waitForWaiters(t *testing.T, db *sql.DB, n int) {
 	t.Helper()
-	waitFor(t, db, fmt.Sprintf("SELECT count(*) = %d"+others+"AND wait_event_type = 'Lock' AND wait_event = 'advisory'", n))
+	waitFor(t, db, fmt.Sprintf("SELECT count(*) = %d"+others+
+		"AND wait_event_type = 'Lock' AND wait_event = 'advisory'", n))
 }
 
 func checkLocked(t *testing.T, err error) {

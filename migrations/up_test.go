@@ -28,16 +28,19 @@ func TestUpLeavesApplicationsVersionTableAlone(t *testing.T) {
 	})
 }
 
-// createApplication makes what an application has that migrates itself with golang-migrate, and is at version 42.
+// createApplication makes what an application has that migrates itself with golang-migrate, and is
+// at version 42.
 func createApplication(t *testing.T, db *sql.DB) {
 	t.Helper()
-	mustExec(t, db, `CREATE TABLE schema_migrations (version bigint NOT NULL PRIMARY KEY, dirty boolean NOT NULL)`)
+	mustExec(t, db,
+		`CREATE TABLE schema_migrations (version bigint NOT NULL PRIMARY KEY, dirty boolean NOT NULL)`)
 	mustExec(t, db, `INSERT INTO schema_migrations VALUES (42, false)`)
 }
 
 func checkApplication(t *testing.T, db *sql.DB) {
 	t.Helper()
-	got := scan[string](t, db, `SELECT string_agg(version || ' ' || dirty, ', ') FROM schema_migrations`)
+	got := scan[string](t, db,
+		`SELECT string_agg(version || ' ' || dirty, ', ') FROM schema_migrations`)
 	if got != "42 false" {
 		t.Errorf("the application's schema_migrations became %q", got)
 	}
@@ -81,7 +84,8 @@ func TestUpWithoutWorkTakesNoLockAndWritesNothing(t *testing.T) {
 
 		// While somebody else migrates, and has one step behind them.
 		files := withNext("quick", "SELECT 1", "")
-		files[fmt.Sprintf("%04d_endless.up.sql", newest()+2)] = &fstest.MapFile{Data: []byte("SELECT pg_sleep(600)")}
+		endless := &fstest.MapFile{Data: []byte("SELECT pg_sleep(600)")}
+		files[fmt.Sprintf("%04d_endless.up.sql", newest()+2)] = endless
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() { done <- migrations.UpFrom(ctx, admin, files) }()
@@ -120,7 +124,8 @@ func TestUpNamesTheMissingRight(t *testing.T) {
 		mustExec(t, admin, "REVOKE CREATE ON SCHEMA public FROM PUBLIC")
 		err := migrations.Up(t.Context(), openAsNewRole(t, admin, driver, rawURL))
 		var state interface{ SQLState() string }
-		if !errors.As(err, &state) || state.SQLState() != "42501" || !strings.Contains(err.Error(), "CREATE on the schema") {
+		if !errors.As(err, &state) || state.SQLState() != "42501" ||
+			!strings.Contains(err.Error(), "CREATE on the schema") {
 			t.Errorf("got %v, want what right is missing, and the driver's error", err)
 		}
 	})
@@ -153,12 +158,14 @@ func TestUpRefusesNil(t *testing.T) {
 func TestUpReportsClosedPoolAndUnreachableServer(t *testing.T) {
 	forEachDriver(t, func(t *testing.T, driver string) {
 		db := pgtest.Open(t, driver, "postgres://127.0.0.1:1/nothing?sslmode=disable")
-		if err := migrations.Up(t.Context(), db); err == nil || !strings.HasPrefix(err.Error(), "migrations: ") {
+		err := migrations.Up(t.Context(), db)
+		if err == nil || !strings.HasPrefix(err.Error(), "migrations: ") {
 			t.Errorf("got %v, want an error of this package", err)
 		}
 		_ = db.Close()
-		if err := migrations.Up(t.Context(), db); err == nil || !strings.HasPrefix(err.Error(), "migrations: ") {
-			t.Errorf("got %v, want an error of this package", err)
+		err = migrations.Up(t.Context(), db)
+		if err == nil || !strings.HasPrefix(err.Error(), "migrations: ") {
+			t.Errorf("closed: got %v, want an error of this package", err)
 		}
 	})
 }
@@ -184,7 +191,8 @@ func TestUpAppliesOnlyWhatIsMissing(t *testing.T) {
 		db := pgtest.Open(t, driver, pgtest.NewEmptyURL(t))
 		mustUp(t, db)
 		mustExec(t, db, `INSERT INTO leader_lease VALUES ('nightly', 'host:1', 7, now(), now(), now())`)
-		if err := migrations.UpFrom(t.Context(), db, withNext("next", "CREATE TABLE next ()", "DROP TABLE next")); err != nil {
+		next := withNext("next", "CREATE TABLE next ()", "DROP TABLE next")
+		if err := migrations.UpFrom(t.Context(), db, next); err != nil {
 			t.Fatal(err)
 		}
 		checkVersion(t, db, newest()+1)
@@ -197,7 +205,8 @@ func TestUpAppliesOnlyWhatIsMissing(t *testing.T) {
 func TestFailedStepLeavesNothing(t *testing.T) {
 	forEachDriver(t, func(t *testing.T, driver string) {
 		db := pgtest.Open(t, driver, pgtest.NewEmptyURL(t))
-		err := migrations.UpFrom(t.Context(), db, withNext("broken", "CREATE TABLE half_done (); SELECT 1/0;", ""))
+		err := migrations.UpFrom(t.Context(), db,
+			withNext("broken", "CREATE TABLE half_done (); SELECT 1/0;", ""))
 		var state interface{ SQLState() string }
 		if !errors.As(err, &state) || state.SQLState() != "22012" {
 			t.Fatalf("got %v, want the driver's division by zero", err)
@@ -241,10 +250,11 @@ func TestUpWorksWhereSearchPathPoints(t *testing.T) {
 			}
 		}
 
-		// A schema that comes to stand before the one with the tables must not start a second set of leases.
+		// A schema that comes before the one with the tables must not start a second set of leases.
 		shadowed := pgtest.Open(t, driver, withParam(t, rawURL, "search_path", `later,"odd ""schema"`))
 		mustUp(t, shadowed)
-		if err := migrations.UpFrom(t.Context(), shadowed, withNext("next", "CREATE TABLE next ()", "")); err != nil {
+		next := withNext("next", "CREATE TABLE next ()", "")
+		if err := migrations.UpFrom(t.Context(), shadowed, next); err != nil {
 			t.Fatal(err)
 		}
 		if !exists(t, db, `"odd ""schema".next`) {
@@ -252,7 +262,8 @@ func TestUpWorksWhereSearchPathPoints(t *testing.T) {
 		}
 
 		nowhere := pgtest.Open(t, driver, withParam(t, rawURL, "search_path", "nowhere"))
-		if err := migrations.Up(t.Context(), nowhere); err == nil || !strings.Contains(err.Error(), "search_path") {
+		err := migrations.Up(t.Context(), nowhere)
+		if err == nil || !strings.Contains(err.Error(), "search_path") {
 			t.Errorf("got %v, want that search_path names no schema", err)
 		}
 	})
@@ -264,9 +275,10 @@ func TestConcurrentUpsApplyOnce(t *testing.T) {
 	errs := make(chan error)
 	const starts = 12
 	for i := range starts {
-		// Waiting under a stricter default isolation must not make the version look as it was before the wait, and a
-		// statement_timeout made for queries must not end the wait.
-		u := withParam(t, rawURL, "default_transaction_isolation", []string{"serializable", "read committed"}[i/2%2])
+		// After a wait under a stricter default isolation the version must not look as it was before.
+		// And a statement_timeout made for queries must not end the wait.
+		u := withParam(t, rawURL, "default_transaction_isolation",
+			[]string{"serializable", "read committed"}[i/2%2])
 		db := pgtest.Open(t, pgtest.Drivers[i%2], withParam(t, u, "statement_timeout", "500"))
 		go func() {
 			errs <- migrations.UpFrom(t.Context(), db, withNext("slow", "SELECT pg_sleep(1)", ""))

@@ -51,7 +51,8 @@ func TestStartsDuringLongMigrationGiveUpInTime(t *testing.T) {
 			// The query in the message finds the one that is in the way.
 			_, query, _ := strings.Cut(err.Error(), "who it is: ")
 			query, _, _ = strings.Cut(query, ": ")
-			found := fmt.Sprintf("SELECT count(*) > 0 FROM (%s) AS q WHERE granted AND query LIKE '%%pg_sleep%%'",
+			found := fmt.Sprintf(
+				"SELECT count(*) > 0 FROM (%s) AS q WHERE granted AND query LIKE '%%pg_sleep%%'",
 				strings.Replace(query, "*", "pg_stat_activity.query, pg_locks.granted", 1))
 			if !scan[bool](t, watch, found) {
 				t.Errorf("does not find the process that migrates: %s", query)
@@ -74,7 +75,8 @@ func TestStartsDuringLongMigrationGiveUpInTime(t *testing.T) {
 }
 
 func TestWaitEndsWithContextOrAfterDefault(t *testing.T) {
-	if left := migrations.WaitLeft(t.Context(), time.Now()); left <= 14*time.Second || left > 15*time.Second {
+	left := migrations.WaitLeft(t.Context(), time.Now())
+	if left <= 14*time.Second || left > 15*time.Second {
 		t.Errorf("without a deadline: waits %v, want 15 s", left)
 	}
 	for _, d := range []time.Duration{time.Hour, time.Minute, 2 * time.Second, 50 * time.Millisecond} {
@@ -111,7 +113,8 @@ func TestTableInUseFailsSoonAndKeepsNobodyWaiting(t *testing.T) {
 			t.Fatal(err)
 		}
 		start := time.Now()
-		next := withNext("alter", "ALTER TABLE leader_lease ADD COLUMN note text", "ALTER TABLE leader_lease DROP COLUMN note")
+		next := withNext("alter", "ALTER TABLE leader_lease ADD COLUMN note text",
+			"ALTER TABLE leader_lease DROP COLUMN note")
 		checkLocked(t, migrations.UpFrom(t.Context(), db, next))
 		if d := time.Since(start); d > 10*time.Second {
 			t.Errorf("queued for the table for %v, and renewals behind it", d)
@@ -163,7 +166,8 @@ func TestKilledMigrationIsUndoneAndStrandsNoLock(t *testing.T) {
 		}
 		_ = helper.Wait() // says that it was killed
 
-		// Its statement would go on for ten minutes and keep the lock, but the server notices that the client is gone.
+		// Its statement would go on for ten minutes and keep the lock, but the server notices that the
+		// client is gone.
 		mustUp(t, db)
 		checkVersion(t, db, newest())
 		if exists(t, db, "half_done") {

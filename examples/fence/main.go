@@ -1,6 +1,6 @@
-// Command fence has its own table refuse stale writes: the row keeps the token it was last written under, and the UPDATE
-// compares. It takes no lock on the lease, so it suits any number of writes, and it works for a receiver anywhere: an
-// object store with conditional writes, another database.
+// Command fence has its own table refuse stale writes: the row keeps the token it was last written
+// under, and the UPDATE compares. It takes no lock on the lease, so it suits any number of writes.
+// And it works for a receiver anywhere: an object store with conditional writes, another database.
 package main
 
 import (
@@ -32,7 +32,7 @@ func main() {
 	_, err = db.ExecContext(ctx, table)
 	check(err)
 
-	// Two processes, one after the other. The first is slow: its last write arrives when the second leads.
+	// Two processes, one after the other. The first one's last write arrives when the second leads.
 	first := lead(ctx, db)
 	fmt.Println("first, token", first.Token(), "written:", write(ctx, db, first.Token(), 100))
 	check(first.Resign())
@@ -50,7 +50,8 @@ func lead(ctx context.Context, db *sql.DB) *leader.Term {
 	return term
 }
 
-// write reports whether the row took the write. It does not take one from a term before the one that wrote it last.
+// write reports whether the row took the write. It does not take one from a term before the one
+// that wrote it last.
 func write(ctx context.Context, db *sql.DB, token, cents int64) bool {
 	result, err := db.ExecContext(ctx, `
 		UPDATE balance

@@ -1,5 +1,6 @@
-// Command guard writes to its own table in a transaction that can't commit beside a successor's: Term.Guard comes first in it.
-// It is right for a leader's own writes. For thousands a second see the example fence.
+// Command guard writes to its own table in a transaction that can't commit beside a successor's:
+// Term.Guard comes first in it. It is right for a leader's own writes. For thousands a second see
+// the example fence.
 package main
 
 import (
@@ -21,7 +22,8 @@ func main() {
 	db, err := sql.Open("pgx", os.Getenv("DATABASE_URL"))
 	check(err)
 	check(migrations.Up(ctx, db))
-	_, err = db.ExecContext(ctx, `CREATE TABLE IF NOT EXISTS report (day date PRIMARY KEY, body text NOT NULL)`)
+	_, err = db.ExecContext(ctx,
+		`CREATE TABLE IF NOT EXISTS report (day date PRIMARY KEY, body text NOT NULL)`)
 	check(err)
 	elector, err := leader.New(db, leader.Config{})
 	check(err)
@@ -36,7 +38,8 @@ func main() {
 	fmt.Println("after its term, refused:", errors.Is(err, leader.ErrLost))
 }
 
-// write stores the report of a day. From the guard to the end of the transaction nobody else can begin to lead.
+// write stores the report of a day. From the guard to the end of the transaction nobody else can
+// begin to lead.
 func write(ctx context.Context, db *sql.DB, term *leader.Term, day string) error {
 	tx, err := db.BeginTx(ctx, nil)
 	if err != nil {
@@ -44,14 +47,17 @@ func write(ctx context.Context, db *sql.DB, term *leader.Term, day string) error
 	}
 	defer tx.Rollback() // does nothing after a commit
 
-	// A process that is paused in here holds its successor off for as long as the server lets the transaction sit idle.
-	if _, err := tx.ExecContext(ctx, `SET LOCAL idle_in_transaction_session_timeout = '10s'`); err != nil {
+	// A process that is paused in here holds its successor off for as long as the server lets the
+	// transaction sit idle.
+	_, err = tx.ExecContext(ctx, `SET LOCAL idle_in_transaction_session_timeout = '10s'`)
+	if err != nil {
 		return err
 	}
 	if err := term.Guard(ctx, tx); err != nil {
 		return err
 	}
-	if _, err := tx.ExecContext(ctx, `INSERT INTO report (day, body) VALUES ($1, 'all is well')`, day); err != nil {
+	_, err = tx.ExecContext(ctx, `INSERT INTO report (day, body) VALUES ($1, 'all is well')`, day)
+	if err != nil {
 		return err
 	}
 	return tx.Commit()

@@ -1,6 +1,6 @@
 // Command nightly-report writes one summary row per night, on however many instances it runs. To
-// see it at work a night lasts a second here: start it on three terminals, kill one, and look at the
-// table report.
+// see it at work a night lasts a second here: start it on three terminals, kill one, and look at
+// the table report.
 package main
 
 import (

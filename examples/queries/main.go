@@ -1,5 +1,5 @@
-// Command queries uses the generated queries alone, without package leader: an existing service that has its own loop, its
-// own transactions and its own opinion of retries.
+// Command queries uses the generated queries alone, without package leader: an existing service
+// that has its own loop, its own transactions and its own opinion of retries.
 package main
 
 import (
@@ -32,11 +32,13 @@ func main() {
 	queries := db.New(pool)
 
 	// Take the lease, on the pool: inside a transaction it would be held back until the commit.
-	lease, err := queries.AcquireLease(ctx, db.AcquireLeaseParams{JobName: job, Holder: holder, TTLSeconds: ttl})
+	lease, err := queries.AcquireLease(ctx,
+		db.AcquireLeaseParams{JobName: job, Holder: holder, TTLSeconds: ttl})
 	check(err)
 	fmt.Println("acquired:", lease.Acquired, "token:", lease.Token)
 
-	rival, err := queries.AcquireLease(ctx, db.AcquireLeaseParams{JobName: job, Holder: "importer-91bc", TTLSeconds: ttl})
+	rival, err := queries.AcquireLease(ctx,
+		db.AcquireLeaseParams{JobName: job, Holder: "importer-91bc", TTLSeconds: ttl})
 	check(err)
 	fmt.Println("a rival acquired:", rival.Acquired, "because of:", rival.Holder)
 
@@ -45,15 +47,18 @@ func main() {
 	fmt.Println("imported order 1")
 
 	// Renew, at a third of the TTL or so. No row changed means that the term is over.
-	n, err := queries.RenewLease(ctx, db.RenewLeaseParams{JobName: job, Holder: holder, Token: lease.Token, TTLSeconds: ttl})
+	n, err := queries.RenewLease(ctx,
+		db.RenewLeaseParams{JobName: job, Holder: holder, Token: lease.Token, TTLSeconds: ttl})
 	check(err)
 	fmt.Println("renewed leases:", n)
 
 	// Release, and hand over to the rival.
-	n, err = queries.ReleaseLease(ctx, db.ReleaseLeaseParams{JobName: job, Holder: holder, Token: lease.Token})
+	n, err = queries.ReleaseLease(ctx,
+		db.ReleaseLeaseParams{JobName: job, Holder: holder, Token: lease.Token})
 	check(err)
 	fmt.Println("released leases:", n)
-	rival, err = queries.AcquireLease(ctx, db.AcquireLeaseParams{JobName: job, Holder: "importer-91bc", TTLSeconds: ttl})
+	rival, err = queries.AcquireLease(ctx,
+		db.AcquireLeaseParams{JobName: job, Holder: "importer-91bc", TTLSeconds: ttl})
 	check(err)
 	fmt.Println("a rival acquired:", rival.Acquired, "token:", rival.Token)
 
@@ -68,10 +73,13 @@ func importOrder(ctx context.Context, pool *sql.DB, token, order int64) error {
 		return err
 	}
 	defer tx.Rollback() // does nothing after a commit
-	if _, err := db.New(tx).GuardLease(ctx, db.GuardLeaseParams{JobName: job, Holder: holder, Token: token}); err != nil {
+	_, err = db.New(tx).GuardLease(ctx,
+		db.GuardLeaseParams{JobName: job, Holder: holder, Token: token})
+	if err != nil {
 		return fmt.Errorf("import order %d: %w", order, err)
 	}
-	if _, err := tx.ExecContext(ctx, `INSERT INTO imported_order (id) VALUES ($1)`, order); err != nil {
+	_, err = tx.ExecContext(ctx, `INSERT INTO imported_order (id) VALUES ($1)`, order)
+	if err != nil {
 		return err
 	}
 	return tx.Commit()

@@ -1,4 +1,5 @@
-// Command run leads a job for as long as it lives: the smallest complete program. Start it several times; one leads.
+// Command run leads a job for as long as it lives: the smallest complete program. Start it several
+// times; one leads.
 package main
 
 import (

@@ -1,5 +1,5 @@
-// Command ticker asks on every tick whether it leads, and does the work of the tick if so. It suits a program that has a
-// ticker already and stays as it is otherwise.
+// Command ticker asks on every tick whether it leads, and does the work of the tick if so. It suits
+// a program that has a ticker already and stays as it is otherwise.
 package main
 
 import (
@@ -27,8 +27,8 @@ func main() {
 	ticker := time.NewTicker(100 * time.Millisecond)
 	for tick := 1; tick <= 3; tick++ {
 		<-ticker.C
-		// While this process leads, TryAcquire returns the same term and does not ask the database: the lease is renewed in the
-		// background.
+		// While this process leads, TryAcquire returns the same term and does not ask the database: the
+		// lease is renewed in the background.
 		term, ok, err := elector.TryAcquire(ctx, "cleanup")
 		switch {
 		case err != nil:

@@ -11,8 +11,8 @@ import (
 
 const burnEnv = "PGLEADER_CHAOS_BURN"
 
-// burn starts n processes that do nothing but keep the machine busy. They are processes because goroutines of this one would
-// keep its own proxies and clocks waiting.
+// burn starts n processes that do nothing but keep the machine busy. They are processes because
+// goroutines of this one would keep its own proxies and clocks waiting.
 func burn(n int) (stop func(), err error) {
 	var ends []func()
 	stop = func() {

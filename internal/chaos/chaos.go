@@ -23,8 +23,8 @@ var errBroken = errors.New("a promise was broken")
 // chaos runs the histories, on a server that stays up and on one that does not.
 func chaos(ctx context.Context, out io.Writer, o options) error {
 	t := &tally{out: out, options: o, began: time.Now()}
-	fmt.Fprintf(out, "chaos: seed %d: %d histories of %v, and %d on a server that is restarted and whose disk stalls; TTL %v\n",
-		o.seed, o.histories, o.duration, o.restarts, o.ttl)
+	fmt.Fprintf(out, "chaos: seed %d: %d histories of %v, and %d on a server that is restarted "+
+		"and whose disk stalls; TTL %v\n", o.seed, o.histories, o.duration, o.restarts, o.ttl)
 	err := t.batch(ctx, o.seed, o.histories, false)
 	if err == nil {
 		err = t.batch(ctx, o.seed+uint64(o.histories), o.restarts, true)
@@ -123,7 +123,8 @@ func (t *tally) one(ctx context.Context, s *site, seed uint64) {
 	}
 	if err != nil {
 		if ctx.Err() == nil {
-			t.add(nil, check.Report{Violations: []string{"the run itself: " + err.Error()}}, seen, seed, s.restarts)
+			t.add(nil, check.Report{Violations: []string{"the run itself: " + err.Error()}}, seen,
+				seed, s.restarts)
 		}
 		return
 	}
@@ -170,7 +171,8 @@ func (t *tally) repeat(seed uint64, restarts bool) string {
 	if restarts {
 		histories, again = 0, 1
 	}
-	return fmt.Sprintf("go run ./internal/chaos -seed %d -histories %d -restarts %d -duration %v -ttl %v",
+	return fmt.Sprintf(
+		"go run ./internal/chaos -seed %d -histories %d -restarts %d -duration %v -ttl %v",
 		seed, histories, again, t.duration, t.ttl)
 }
 
@@ -197,7 +199,8 @@ func (t *tally) print() {
 	s := t.sum
 	fmt.Fprintf(t.out, `chaos: %d histories in %v, %d with a violation (seeds from %d)
   terms            %d
-  ticks            %d, of which %d by a process that was stopped and had just woken, %d by one that was not run in time
+  ticks            %d, of which %d by a process that was stopped and had just woken, `+
+		`%d by one that was not run in time
   guarded writes   %d, and %d refused or failed
   slots            %d
   leader again     after p50 %v, p99 %v, max %v since the last fault (a TTL and a look are %v)
@@ -205,7 +208,8 @@ func (t *tally) print() {
 `,
 		t.histories, time.Since(t.began).Round(time.Second), t.broken, t.seed,
 		s.Terms, s.Ticks, s.StaleTicks, s.Stalled, s.Writes, s.Refused, s.Slots,
-		quantile(t.recovery, .5), quantile(t.recovery, .99), quantile(t.recovery, 1), t.ttl+t.ttl/4+t.ttl/16, s.Undecided)
+		quantile(t.recovery, .5), quantile(t.recovery, .99), quantile(t.recovery, 1),
+		t.ttl+t.ttl/4+t.ttl/16, s.Undecided)
 }
 
 // quantile is of sorted values.

@@ -19,7 +19,7 @@ import (
 	"github.com/pgleader/pgleader/internal/pgtest"
 )
 
-// A member is one place in the crew of a history: a proxy of its own, and one process after another.
+// A member is one place in the crew of a history: one process after another behind its own proxy.
 type member struct {
 	history *history
 	name    string
@@ -42,7 +42,8 @@ func (m *member) start() error {
 	m.life++
 	o := m.order
 	o.Worker = fmt.Sprintf("%s.%d", m.name, m.life)
-	o.First = int64(m.life)<<32 + rand.Int64N(1<<31) // the database's part of a value is only to be unique
+	// The database's part of a value is only to be unique.
+	o.First = int64(m.life)<<32 + rand.Int64N(1<<31)
 	text, err := json.Marshal(o)
 	if err != nil {
 		return err
@@ -141,10 +142,11 @@ func (m *member) goOn() {
 func (m *member) command(name string, d time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	_, _ = fmt.Fprintf(m.stdin, "%s %d\n", name, d.Milliseconds()) // a process that is gone needs no command
+	// A process that is gone needs no command.
+	_, _ = fmt.Fprintf(m.stdin, "%s %d\n", name, d.Milliseconds())
 }
 
-// application is what the worker's connections are called, so that the database's sessions can be told apart.
+// application names the worker's connections, to tell the database's sessions apart.
 func application(url, name string) string {
 	sep := "?"
 	if strings.Contains(url, "?") {

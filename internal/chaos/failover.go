@@ -14,8 +14,9 @@ import (
 	"github.com/pgleader/pgleader/internal/pgtest"
 )
 
-// failovers kills leaders, and measures how long their job has none. Nothing else is done to the workers, so every
-// other change of the leader is a false one: a term that was lost because this machine did not run somebody in time.
+// failovers kills leaders, and measures how long their job has none. Nothing else is done to the
+// workers. So every other change of the leader is a false one: a term that was lost because this
+// machine did not run somebody in time.
 func failovers(ctx context.Context, out io.Writer, o options) error {
 	s, err := newSite(ctx)
 	if err != nil {
@@ -27,13 +28,15 @@ func failovers(ctx context.Context, out io.Writer, o options) error {
 		seed: o.seed, self: s.self, db: s.db, jobs: []string{"failover"}, strict: true,
 		timing: check.Timing{TTL: o.ttl, Look: o.ttl / 4, Margin: o.ttl / 10},
 	}
-	if _, err := s.db.ExecContext(ctx, "INSERT INTO chaos_register VALUES ($1, 0, 0)", h.jobs[0]); err != nil {
+	_, err = s.db.ExecContext(ctx, "INSERT INTO chaos_register VALUES ($1, 0, 0)", h.jobs[0])
+	if err != nil {
 		return err
 	}
 	for i := range 3 {
 		name := fmt.Sprintf("failover-%d", i+1)
 		m := &member{history: h, name: name, order: order{
-			Driver: pgtest.Drivers[i%2], URL: application(s.url, name), ClockURL: application(s.url, "clock"),
+			Driver: pgtest.Drivers[i%2],
+			URL:    application(s.url, name), ClockURL: application(s.url, "clock"),
 			TTL: o.ttl, Look: h.timing.Look, Jobs: h.jobs, Seed: o.seed,
 		}}
 		h.crew = append(h.crew, m)
@@ -125,10 +128,12 @@ func (f *failoverRun) print(out io.Writer, o options) {
 	}
 	f.mu.Unlock()
 	slices.Sort(f.took)
-	fmt.Fprintf(out, `chaos: %d leaders killed at TTL %v (a look every %v; %d processes keep the machine busy)
+	fmt.Fprintf(out, `chaos: %d leaders killed at TTL %v `+
+		`(a look every %v; %d processes keep the machine busy)
   next leader after  min %v, p50 %v, p99 %v, max %v; %d times none within %v
   false failovers    %d: terms lost although nothing was done to their process
   stalls             %d times a worker was not run for more than 40ms
 `, f.kills, f.timing.TTL, f.timing.Look, o.burn,
-		quantile(f.took, 0), quantile(f.took, .5), quantile(f.took, .99), quantile(f.took, 1), f.never, settleLimit, lost, stalls)
+		quantile(f.took, 0), quantile(f.took, .5), quantile(f.took, .99), quantile(f.took, 1),
+		f.never, settleLimit, lost, stalls)
 }

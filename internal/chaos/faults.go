@@ -61,11 +61,12 @@ func (h *history) befall(ctx context.Context, m *member, f fault) {
 	}
 }
 
-// shutdownLimit is more than a worker may need: its work may have a transaction open for three TTL, and the release one
-// more.
+// shutdownLimit is more than a worker may need: its work may have a transaction open for three TTL,
+// and the release one more.
 const shutdownLimit = 10 * time.Second
 
-// restore opens the path again, when nobody else has its port: proxies of other histories pick theirs at random.
+// restore opens the path again, when nobody else has its port: proxies of other histories pick
+// theirs at random.
 func (h *history) restore(ctx context.Context, m *member) {
 	err := m.proxy.Restore()
 	for range 100 {
@@ -116,12 +117,16 @@ func (h *history) lock(ctx context.Context, query, job string, length time.Durat
 	sleep(ctx, length)
 }
 
-// dismiss takes a job away from its leader. What became of a call that failed is not known; nothing rests on it.
+// dismiss takes a job away from its leader. What became of a call that failed is not known; nothing
+// rests on it.
 func (h *history) dismiss(ctx context.Context, job string) {
 	from := time.Now()
 	lease, err := h.operator.Dismiss(ctx, job)
 	if err == nil {
-		h.record(check.Record{Worker: "operator", Kind: check.Dismiss, Job: job, Token: lease.Token, From: from, At: time.Now()})
+		h.record(check.Record{
+			Worker: "operator", Kind: check.Dismiss, Job: job, Token: lease.Token,
+			From: from, At: time.Now(),
+		})
 	} else if !errors.Is(err, leader.ErrNotLed) && h.strict {
 		// A guarded transaction that is open keeps it waiting.
 		h.note(fmt.Sprintf("dismiss %s: %v", job, err))

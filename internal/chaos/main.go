@@ -1,15 +1,15 @@
 //go:build unix
 
-// Command chaos tries to break the promises of docs/guarantees.md: real processes compete for jobs on a real Postgres
-// while they are killed, stopped, cut off, starved and deceived about the time, and package check judges what they and
-// the database saw.
+// Command chaos tries to break the promises of docs/guarantees.md. Real processes compete for jobs
+// on a real Postgres while they are killed, stopped, cut off, starved and deceived about the time.
+// Package check judges what they and the database saw.
 //
 //	go run ./internal/chaos [-seed n] [-histories n] [-duration d] [-parallel n] [-restarts n]
 //	go run ./internal/chaos -soak 10m [-soak-jobs n] [-soak-workers n]
 //	go run ./internal/chaos -failover 10m [-ttl 500ms]
 //
-// Everything about a history follows from its seed, except what the machine adds. A violation is printed with the
-// command that repeats it; the exit status is 1.
+// Everything about a history follows from its seed, except what the machine adds. A violation is
+// printed with the command that repeats it; the exit status is 1.
 package main
 
 import (
@@ -45,19 +45,25 @@ type options struct {
 
 func flags() options {
 	var o options
-	flag.Uint64Var(&o.seed, "seed", 0, "seed of the first history; those after it count on (default: at random)")
+	flag.Uint64Var(&o.seed, "seed", 0,
+		"seed of the first history; those after it count on (default: at random)")
 	flag.IntVar(&o.histories, "histories", 200, "how many histories to run on a server that stays up")
-	flag.IntVar(&o.restarts, "restarts", 20, "how many to run on a server that is restarted, fast and immediately, and whose disk stalls")
+	flag.IntVar(&o.restarts, "restarts", 20,
+		"how many to run on a server that is restarted, fast and immediately, and whose disk stalls")
 	flag.IntVar(&o.parallel, "parallel", 10, "how many run at once")
 	flag.DurationVar(&o.duration, "duration", 5*time.Second, "how long faults go on in each history")
-	flag.DurationVar(&o.ttl, "ttl", 0, "TTL of the leases (default 1s, 2s for a soak, 500ms for failovers)")
+	flag.DurationVar(&o.ttl, "ttl", 0,
+		"TTL of the leases (default 1s, 2s for a soak, 500ms for failovers)")
 	flag.DurationVar(&o.limit, "limit", 0, "begin no history after so long (default: none)")
-	flag.StringVar(&o.keep, "keep", os.TempDir(), "where to write the histories that violate something")
+	flag.StringVar(&o.keep, "keep", os.TempDir(),
+		"where to write the histories that violate something")
 	flag.BoolVar(&o.first, "first", false, "begin no history after the first that violates something")
-	flag.DurationVar(&o.soak, "soak", 0, "instead, run thousands of jobs in a few processes for so long")
+	flag.DurationVar(&o.soak, "soak", 0,
+		"instead, run thousands of jobs in a few processes for so long")
 	flag.IntVar(&o.soakJobs, "soak-jobs", 2000, "how many jobs there are in a soak")
 	flag.IntVar(&o.soakWorkers, "soak-workers", 100, "how many workers there are in a soak")
-	flag.DurationVar(&o.failover, "failover", 0, "instead, kill leaders for so long, and measure how long their jobs have none")
+	flag.DurationVar(&o.failover, "failover", 0,
+		"instead, kill leaders for so long, and measure how long their jobs have none")
 	flag.IntVar(&o.burn, "burn", 0, "how many processes do nothing but keep the machine busy")
 	flag.Parse()
 	if o.seed == 0 {

@@ -19,7 +19,8 @@ type fault struct {
 }
 
 func (f fault) String() string {
-	return fmt.Sprintf("%v later %s for %v", f.wait.Round(time.Millisecond), f.kind, f.length.Round(time.Millisecond))
+	return fmt.Sprintf("%v later %s for %v",
+		f.wait.Round(time.Millisecond), f.kind, f.length.Round(time.Millisecond))
 }
 
 // The faults of a worker. What is named twice comes twice as often.
@@ -31,7 +32,7 @@ var workerFaults = []string{
 // The faults of the database, common to all workers.
 var databaseFaults = []string{"row locked", "dismiss", "dismiss", "row locked for share"}
 
-// A plan is one lane of faults for every worker, and one for the database. It follows from the seed alone.
+// A plan is a lane of faults for each worker and one for the database. It follows from the seed.
 type plan struct {
 	workers  [][]fault
 	database []fault
@@ -46,8 +47,8 @@ func newPlan(rng *rand.Rand, workers int, duration, ttl time.Duration) plan {
 	return p
 }
 
-// lane fills the time with faults that last from a third of the TTL to nearly twice as long: around it everything
-// interesting happens.
+// lane fills the time with faults that last from a third of the TTL to nearly twice as long: around
+// it everything interesting happens.
 func lane(rng *rand.Rand, kinds []string, duration, ttl time.Duration) []fault {
 	var faults []fault
 	for at := time.Duration(0); ; {

@@ -14,7 +14,7 @@ type order struct {
 	Look     time.Duration
 	Jobs     []string
 	SlotJobs []string
-	Offset   time.Duration // of the schedule from the full second, so that not all histories have their slots at once
+	Offset   time.Duration // of the schedule's slots from the full second; each history has its own
 	Catch    string
 	Repeat   bool
 	Seed     uint64
@@ -23,8 +23,8 @@ type order struct {
 
 const orderEnv = "PGLEADER_CHAOS_ORDER"
 
-// Commands to a worker, one a line on its standard input, with an argument in milliseconds. The end of the input ends
-// the worker.
+// Commands to a worker, one a line on its standard input, with an argument in milliseconds. The end
+// of the input ends the worker.
 const (
 	grab = "grab" // hold every connection of the pool for so long
 	step = "step" // set the wall clock that the library sees forward, or back

@@ -16,7 +16,7 @@ import (
 	"github.com/pgleader/pgleader/leader"
 )
 
-// A history is one seeded run: a crew of processes, the faults that befall them, and all that was seen.
+// A history is one seeded run: a crew of processes, the faults that befall it, and what was seen.
 type history struct {
 	seed     uint64
 	self     string // this program
@@ -31,7 +31,7 @@ type history struct {
 	calm     <-chan struct{}
 
 	url        string
-	connecting time.Duration // how long it took to connect when the faults were over: on a busy machine, long
+	connecting time.Duration // when the faults were over: on a busy machine, long
 
 	mu      sync.Mutex
 	records []check.Record
@@ -43,13 +43,19 @@ type history struct {
 const operatorName = "chaos-operator"
 
 func timing(rng *rand.Rand, o options) check.Timing {
-	return check.Timing{TTL: o.ttl, Look: o.ttl / 4, Margin: o.ttl / 10, SlotEvery: slotEvery, RepeatFailed: rng.IntN(3) == 0}
+	return check.Timing{
+		TTL: o.ttl, Look: o.ttl / 4, Margin: o.ttl / 10,
+		SlotEvery: slotEvery, RepeatFailed: rng.IntN(3) == 0,
+	}
 }
 
 // newHistory makes everything that follows from the seed.
 func newHistory(o options, s *site, seed uint64) (*history, error) {
 	rng := rand.New(rand.NewPCG(seed, 0))
-	h := &history{seed: seed, self: s.self, db: s.db, url: s.url, timing: timing(rng, o), strict: !s.restarts, calm: s.calm}
+	h := &history{
+		seed: seed, self: s.self, db: s.db, url: s.url,
+		timing: timing(rng, o), strict: !s.restarts, calm: s.calm,
+	}
 	for i := range 1 + rng.IntN(2) {
 		h.jobs = append(h.jobs, fmt.Sprintf("h%d-work-%d", seed, i+1))
 	}
@@ -60,7 +66,8 @@ func newHistory(o options, s *site, seed uint64) (*history, error) {
 	offset := within(rng, slotEvery).Truncate(time.Microsecond)
 	first := rng.IntN(2)
 	var err error
-	h.operator, err = leader.New(s.db, leader.Config{Holder: operatorName, TTL: o.ttl, Logger: slog.New(slog.DiscardHandler)})
+	h.operator, err = leader.New(s.db,
+		leader.Config{Holder: operatorName, TTL: o.ttl, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return nil, err
 	}
@@ -72,9 +79,10 @@ func newHistory(o options, s *site, seed uint64) (*history, error) {
 			return nil, err
 		}
 		h.crew = append(h.crew, &member{history: h, name: name, proxy: proxy, order: order{
-			Driver: pgtest.Drivers[(i+first)%2], URL: application(proxy.URL, name), ClockURL: application(s.url, "clock"),
-			TTL: o.ttl, Look: h.timing.Look, Jobs: h.jobs, SlotJobs: h.slotJobs, Offset: offset, Catch: catch,
-			Repeat: h.timing.RepeatFailed, Seed: seed,
+			Driver: pgtest.Drivers[(i+first)%2],
+			URL:    application(proxy.URL, name), ClockURL: application(s.url, "clock"),
+			TTL: o.ttl, Look: h.timing.Look, Jobs: h.jobs, SlotJobs: h.slotJobs,
+			Offset: offset, Catch: catch, Repeat: h.timing.RepeatFailed, Seed: seed,
 		}})
 	}
 	return h, nil
@@ -86,12 +94,14 @@ func (h *history) close() {
 	}
 }
 
-// run lets the plan befall the crew, waits until all is well again, ends the crew, and collects what there is to judge.
+// run lets the plan befall the crew, waits until all is well again, ends the crew, and collects
+// what there is to judge.
 func (h *history) run(ctx context.Context) (check.History, error) {
 	defer h.close()
 	var none check.History
 	for _, job := range h.jobs {
-		if _, err := h.db.ExecContext(ctx, "INSERT INTO chaos_register VALUES ($1, 0, 0)", job); err != nil {
+		_, err := h.db.ExecContext(ctx, "INSERT INTO chaos_register VALUES ($1, 0, 0)", job)
+		if err != nil {
 			return none, err
 		}
 	}
@@ -131,7 +141,8 @@ func (h *history) look(ctx context.Context) (stop func()) {
 		for sleep(ctx, 150*time.Millisecond) {
 			for _, job := range h.jobs {
 				r := check.Record{Worker: "observer", Kind: check.Looked, Job: job, From: time.Now()}
-				err := h.db.QueryRowContext(ctx, "SELECT token FROM leader_lease WHERE job_name = $1", job).Scan(&r.Token)
+				err := h.db.QueryRowContext(ctx,
+					"SELECT token FROM leader_lease WHERE job_name = $1", job).Scan(&r.Token)
 				r.At = time.Now()
 				if err == nil {
 					h.record(r)
@@ -144,8 +155,8 @@ func (h *history) look(ctx context.Context) (stop func()) {
 
 // databaseTime returns the database's time, and what to add to the clock of this machine to get it.
 func (h *history) databaseTime(ctx context.Context) (now time.Time, skew time.Duration, err error) {
-	// A server that was restarted has connections in the pool that it does not know, and an answer that takes long
-	// tells little.
+	// A server that was restarted has connections in the pool that it does not know, and an answer
+	// that takes long tells little.
 	for range 200 {
 		before := time.Now()
 		err = h.db.QueryRowContext(ctx, "SELECT clock_timestamp()").Scan(&now)
@@ -175,8 +186,8 @@ func (h *history) probe(ctx context.Context) {
 	h.connecting = time.Since(began)
 }
 
-// settle waits until every job was led and a slot decided since everything was whole again, or for much longer than
-// that may take.
+// settle waits until every job was led and a slot decided since everything was whole again, or for
+// much longer than that may take.
 func (h *history) settle(ctx context.Context, healed time.Time) {
 	for end := time.Now().Add(settleLimit); time.Now().Before(end); {
 		missing := make(map[string]bool)

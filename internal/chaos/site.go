@@ -13,7 +13,7 @@ import (
 	"github.com/pgleader/pgleader/internal/pgtest"
 )
 
-// A site is a server with one database in which histories run side by side, each with jobs of its own.
+// A site is a server with one database. Histories run there side by side, each with its own jobs.
 type site struct {
 	server   *pgtest.Server
 	self     string
@@ -56,7 +56,8 @@ func (s *site) close() error {
 	return s.server.Close()
 }
 
-// disturb stops and starts the server while faults go on, as an administrator does, and as a crash does. Between the two its disk stalls.
+// disturb stops and starts the server while faults go on, as an administrator does, and as a crash
+// does. Between the two its disk stalls.
 func (s *site) disturb(ctx context.Context, seed uint64, duration, ttl time.Duration) error {
 	whole := context.WithoutCancel(ctx) // what is begun is undone
 	stall := ttl/2 + within(rand.New(rand.NewPCG(seed, 3)), 2*ttl)

@@ -13,8 +13,8 @@ import (
 
 var errWork = errors.New("the work failed")
 
-// slot is the work of one slot: it takes its time, and completes the slot in the transaction that writes its effect.
-// Some of it fails.
+// slot is the work of one slot: it takes its time, and completes the slot in the transaction that
+// writes its effect. Some of it fails.
 func (w *worker) slot(ctx context.Context, s *schedule.Slot) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -49,7 +49,8 @@ func (w *worker) effect(ctx context.Context, s *schedule.Slot) error {
 	if err := s.Complete(patient, tx); err != nil {
 		return err
 	}
-	_, err = tx.ExecContext(patient, "INSERT INTO chaos_effect (job_name, slot, token) VALUES ($1, $2, $3)",
+	_, err = tx.ExecContext(patient,
+		"INSERT INTO chaos_effect (job_name, slot, token) VALUES ($1, $2, $3)",
 		s.Term().Job(), s.Time(), s.Term().Token())
 	if err != nil {
 		return err

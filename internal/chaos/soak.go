@@ -22,15 +22,16 @@ import (
 
 const soakProcesses = 4
 
-// soak runs many workers on many jobs in a few processes for a long time, with faults, and looks whether anything
-// grows.
+// soak runs many workers on many jobs in a few processes for a long time, with faults, and looks
+// whether anything grows.
 func soak(ctx context.Context, out io.Writer, o options) error {
 	s, err := newSite(ctx)
 	if err != nil {
 		return err
 	}
 	defer s.close()
-	fmt.Fprintf(out, "chaos: soak for %v: %d workers in %d processes, %d jobs with %d rivals each, TTL %v, on %v\n",
+	fmt.Fprintf(out, "chaos: soak for %v: %d workers in %d processes, "+
+		"%d jobs with %d rivals each, TTL %v, on %v\n",
 		o.soak, o.soakWorkers, soakProcesses, o.soakJobs, rivals, o.ttl, s.server)
 	// Of thousands of renewals a second only the beginnings of terms are of interest.
 	if _, err := s.db.ExecContext(ctx, fewerTriggers); err != nil {
@@ -44,7 +45,8 @@ func soak(ctx context.Context, out io.Writer, o options) error {
 		}
 		defer proxy.Close()
 		p := &soakProcess{run: r, proxy: proxy, order: soakOrder{
-			URL: application(proxy.URL, fmt.Sprintf("soak-%d", i)), ClockURL: application(s.url, "clock"), Process: i,
+			URL:      application(proxy.URL, fmt.Sprintf("soak-%d", i)),
+			ClockURL: application(s.url, "clock"), Process: i,
 			Processes: soakProcesses, Workers: o.soakWorkers, Jobs: o.soakJobs, TTL: o.ttl,
 		}}
 		r.processes = append(r.processes, p)
@@ -68,7 +70,8 @@ func soak(ctx context.Context, out io.Writer, o options) error {
 const fewerTriggers = `DROP TRIGGER chaos_lease ON leader_lease;
 CREATE TRIGGER chaos_lease AFTER UPDATE OF token ON leader_lease FOR EACH ROW
 WHEN (old.token IS DISTINCT FROM new.token) EXECUTE FUNCTION chaos_see_lease();
-CREATE TRIGGER chaos_new_lease AFTER INSERT OR DELETE ON leader_lease FOR EACH ROW EXECUTE FUNCTION chaos_see_lease()`
+CREATE TRIGGER chaos_new_lease AFTER INSERT OR DELETE ON leader_lease FOR EACH ROW
+EXECUTE FUNCTION chaos_see_lease()`
 
 type soakRun struct {
 	options
@@ -148,8 +151,8 @@ func (p *soakProcess) end(sig syscall.Signal) {
 	<-p.gone
 }
 
-// torment does something to one process after another, until the time is over. The first process is the one that is
-// killed: figures of a process that begins anew show nothing.
+// torment does something to one process after another, until the time is over. The first process is
+// the one that is killed: figures of a process that begins anew show nothing.
 func (r *soakRun) torment(ctx context.Context) error {
 	r.faults = make(map[string]int)
 	for end := time.Now().Add(r.soak); time.Now().Before(end); {
@@ -168,7 +171,9 @@ func (r *soakRun) torment(ctx context.Context) error {
 	return ctx.Err()
 }
 
-func (r *soakRun) befall(ctx context.Context, p *soakProcess, kind string, length time.Duration) error {
+func (r *soakRun) befall(
+	ctx context.Context, p *soakProcess, kind string, length time.Duration,
+) error {
 	switch kind {
 	case "stop":
 		from := time.Now()

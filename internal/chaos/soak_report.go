@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// A gauge is how much everything takes at one time: the processes together, but for the one that is killed now and
-// then.
+// A gauge is how much everything takes at one time: the processes together, but for the one that is
+// killed now and then.
 type gauge struct {
 	rss, heap, goroutines, connections int64
 }
@@ -29,7 +29,8 @@ func (r *soakRun) watch(ctx context.Context) {
 			g.rss += residentOf(p.cmd.Process.Pid)
 		}
 		r.mu.Unlock()
-		n, err := count(ctx, r.site.db, "SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE 'soak-%'")
+		n, err := count(ctx, r.site.db,
+			"SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE 'soak-%'")
 		if err != nil || g.heap == 0 {
 			continue
 		}
@@ -53,7 +54,8 @@ func residentOf(pid int) int64 {
 
 // judge prints the figures, and says whether a promise was broken or something grew.
 func (r *soakRun) judge(ctx context.Context, out io.Writer) error {
-	led, err := count(ctx, r.site.db, "SELECT count(*) FROM leader_lease WHERE expires_at > clock_timestamp()")
+	led, err := count(ctx, r.site.db,
+		"SELECT count(*) FROM leader_lease WHERE expires_at > clock_timestamp()")
 	if err != nil {
 		return err
 	}
@@ -90,7 +92,8 @@ func (r *soakRun) judge(ctx context.Context, out io.Writer) error {
   taken too early       %d
   went on too long      %d, and %d of a process that was stopped and had just woken
   lease table           %d KiB
-`, r.faults, led, r.soakJobs, forgotten, limit.Round(time.Millisecond), terms, r.lost, early, overlaps, stale, size>>10)
+`, r.faults, led, r.soakJobs, forgotten, limit.Round(time.Millisecond), terms, r.lost,
+		early, overlaps, stale, size>>10)
 	flat := true
 	for _, f := range []struct {
 		what  string
@@ -109,7 +112,8 @@ func (r *soakRun) judge(ctx context.Context, out io.Writer) error {
 		if after > before+before/4+f.slack {
 			verdict, flat = "GROWS", false
 		}
-		fmt.Fprintf(out, "  %-21s %d in the second quarter, %d in the last: %s\n", f.what, before/f.unit, after/f.unit, verdict)
+		fmt.Fprintf(out, "  %-21s %d in the second quarter, %d in the last: %s\n",
+			f.what, before/f.unit, after/f.unit, verdict)
 	}
 	if forgotten > 0 || early > 0 || overlaps > 0 || !flat {
 		return errBroken
@@ -129,8 +133,8 @@ func middle(gauges []gauge, of func(gauge) int64) int64 {
 	return all[len(all)/2]
 }
 
-// overlaps counts the terms whose context was alive after a successor had begun, and apart those of a process that had
-// been stopped.
+// overlaps counts the terms whose context was alive after a successor had begun, and apart those of
+// a process that had been stopped.
 func (r *soakRun) overlaps(ctx context.Context) (overlaps, stale int, err error) {
 	type begin struct {
 		token int64
@@ -138,7 +142,8 @@ func (r *soakRun) overlaps(ctx context.Context) (overlaps, stale int, err error)
 	}
 	begins := make(map[string][]begin)
 	rows, err := r.site.db.QueryContext(ctx,
-		`SELECT job_name, (new).token, (new).acquired_at FROM chaos_lease WHERE op <> 'DELETE' ORDER BY seq`)
+		`SELECT job_name, (new).token, (new).acquired_at
+		FROM chaos_lease WHERE op <> 'DELETE' ORDER BY seq`)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -171,7 +176,7 @@ func (r *soakRun) overlaps(ctx context.Context) (overlaps, stale int, err error)
 	return overlaps, stale, rows.Err()
 }
 
-// wokeAt reports whether the process had just woken from being stopped. This machine's clock is the database's.
+// wokeAt reports whether the process had just woken. This machine's clock is the database's.
 func (p *soakProcess) wokeAt(at time.Time) bool {
 	for _, pause := range p.pauses {
 		if at.After(pause.From) && at.Before(pause.To.Add(300*time.Millisecond)) {

@@ -23,8 +23,8 @@ import (
 
 const soakEnv = "PGLEADER_CHAOS_SOAK"
 
-// A soakOrder is what a process of a soak is told: it runs every worker whose number leaves Process when divided by
-// Processes.
+// A soakOrder is what a process of a soak is told: it runs every worker whose number leaves Process
+// when divided by Processes.
 type soakOrder struct {
 	URL, ClockURL      string
 	Process, Processes int
@@ -32,14 +32,15 @@ type soakOrder struct {
 	TTL                time.Duration
 }
 
-// soakPool is how many connections the workers of a process may have for each driver. An elector makes up to eight claims
-// at once, and its renewals wait for a connection behind them.
+// soakPool is how many connections the workers of a process may have for each driver. An elector
+// makes up to eight claims at once, and its renewals wait for a connection behind them.
 const soakPool = 40
 
 // rivals is how many workers compete for each job.
 const rivals = 3
 
-// jobsOf returns the jobs for which a worker competes, spread so that the rivals for a job are in different processes.
+// jobsOf returns the jobs for which a worker competes, spread so that the rivals for a job are in
+// different processes.
 func (o soakOrder) jobsOf(worker int) []string {
 	var jobs []string
 	for j := range o.Jobs {
@@ -56,7 +57,7 @@ func (o soakOrder) jobsOf(worker int) []string {
 type soakLine struct {
 	Job        string    `json:"job,omitempty"`
 	Token      int64     `json:"token,omitempty"`
-	Alive      time.Time `json:"alive,omitzero"` // the last moment of the database's time at which the term's context was alive
+	Alive      time.Time `json:"alive,omitzero"` // the database's time when its context last was
 	Lost       bool      `json:"lost,omitempty"`
 	Heap       uint64    `json:"heap,omitempty"`
 	Goroutines int       `json:"goroutines,omitempty"`
@@ -134,7 +135,10 @@ func (w *soakWorker) lead(ctx context.Context, term *leader.Term) error {
 	pause(ctx, 10*time.Second+rand.N(time.Minute))
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	_ = w.out.Encode(soakLine{Job: term.Job(), Token: term.Token(), Alive: w.live[term], Lost: term.Context().Err() != nil})
+	_ = w.out.Encode(soakLine{
+		Job: term.Job(), Token: term.Token(), Alive: w.live[term],
+		Lost: term.Context().Err() != nil,
+	})
 	delete(w.live, term)
 	return nil
 }

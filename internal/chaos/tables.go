@@ -7,13 +7,15 @@ import (
 	"database/sql"
 )
 
-// tables is what the run adds to the schema: what workers write, and triggers that see every change of leases and slots
-// from inside the transaction that makes it. One sequence numbers all of it, so the numbers tell what came first where
-// a lock makes one wait for the other.
+// tables is what the run adds to the schema: what workers write, and triggers that see every change
+// of leases and slots from inside its transaction. One sequence numbers all of it. So the numbers
+// tell what came first where a lock makes one wait for the other.
 const tables = `
 CREATE SEQUENCE chaos_seq;
 
-CREATE TABLE chaos_register (job_name text PRIMARY KEY, value bigint NOT NULL, token bigint NOT NULL);
+CREATE TABLE chaos_register (
+    job_name text PRIMARY KEY, value bigint NOT NULL, token bigint NOT NULL
+);
 
 CREATE TABLE chaos_write (
     seq bigint NOT NULL DEFAULT nextval('chaos_seq'),
@@ -21,7 +23,9 @@ CREATE TABLE chaos_write (
 );
 CREATE INDEX ON chaos_write (job_name);
 
-CREATE TABLE chaos_effect (job_name text NOT NULL, slot timestamptz NOT NULL, token bigint NOT NULL);
+CREATE TABLE chaos_effect (
+    job_name text NOT NULL, slot timestamptz NOT NULL, token bigint NOT NULL
+);
 CREATE INDEX ON chaos_effect (job_name);
 
 CREATE TABLE chaos_lease (
@@ -44,7 +48,8 @@ BEGIN
     END IF;
     RETURN NULL;
 END $$;
-CREATE TRIGGER chaos_lease AFTER INSERT OR UPDATE OR DELETE ON leader_lease FOR EACH ROW EXECUTE FUNCTION chaos_see_lease();
+CREATE TRIGGER chaos_lease AFTER INSERT OR UPDATE OR DELETE ON leader_lease FOR EACH ROW
+EXECUTE FUNCTION chaos_see_lease();
 
 CREATE TABLE chaos_slot (
     seq bigint NOT NULL DEFAULT nextval('chaos_seq'),
@@ -66,7 +71,8 @@ BEGIN
     END IF;
     RETURN NULL;
 END $$;
-CREATE TRIGGER chaos_slot AFTER INSERT OR UPDATE OR DELETE ON leader_slot FOR EACH ROW EXECUTE FUNCTION chaos_see_slot();
+CREATE TRIGGER chaos_slot AFTER INSERT OR UPDATE OR DELETE ON leader_slot FOR EACH ROW
+EXECUTE FUNCTION chaos_see_slot();
 `
 
 func createTables(ctx context.Context, db *sql.DB) error {

@@ -19,8 +19,8 @@ const (
 	writeEvery = 120 * time.Millisecond
 )
 
-// lead is the work of a leader: it ticks without a guard and writes with one, until its context ends, and sometimes
-// needs a moment to notice.
+// lead is the work of a leader. Until its context ends it ticks without a guard and writes with
+// one. Sometimes it needs a moment to notice.
 func (w *worker) lead(ctx context.Context, term *leader.Term) error {
 	job, token := term.Job(), term.Token()
 	w.tell(check.Record{Kind: check.Begin, Job: job, Token: token})
@@ -34,14 +34,15 @@ func (w *worker) lead(ctx context.Context, term *leader.Term) error {
 	if w.chance(2) {
 		time.Sleep(w.upTo(60 * time.Millisecond))
 	}
-	w.tell(check.Record{Kind: check.End, Job: job, Token: token, Cause: fmt.Sprint(context.Cause(ctx))})
+	cause := fmt.Sprint(context.Cause(ctx))
+	w.tell(check.Record{Kind: check.End, Job: job, Token: token, Cause: cause})
 	w.tell(check.Record{Kind: check.Campaign, Job: job})
 	return ctx.Err()
 }
 
-// ticks asks the database for the time again and again, and says after each answer whether the context is alive. It
-// does so on a connection that no fault of the network reaches: the worst leader is one whose work goes on while its
-// lease can't be renewed.
+// ticks asks the database for the time again and again. After each answer it says whether the
+// context is alive. No fault of the network reaches its connection: the worst leader is one whose
+// work goes on while its lease can't be renewed.
 func (w *worker) ticks(ctx context.Context, term *leader.Term) {
 	last := check.Record{Kind: check.Tick, Job: term.Job(), Token: term.Token()}
 	for {
@@ -69,11 +70,14 @@ func (w *worker) databaseTime() (now time.Time, err error) {
 	return now, err
 }
 
-// write changes the job's register under the term's guard, and tells how it ended. Half of the writes go on when the
-// term is over, as work does that does not look at its context: the guard alone must keep them from committing beside a
-// successor's.
+// write changes the job's register under the term's guard, and tells how it ended. Half of the
+// writes go on when the term is over, as work does that does not look at its context. The guard
+// alone must keep them from committing beside a successor's.
 func (w *worker) write(ctx context.Context, term *leader.Term) {
-	r := check.Record{Kind: check.Written, Job: term.Job(), Token: term.Token(), Value: w.value.Add(1), From: time.Now()}
+	r := check.Record{
+		Kind: check.Written, Job: term.Job(), Token: term.Token(),
+		Value: w.value.Add(1), From: time.Now(),
+	}
 	begins := r
 	begins.Kind = check.Writing // a process that is killed may have committed, and not said so
 	w.tell(begins)
@@ -105,7 +109,8 @@ func (w *worker) guarded(ctx context.Context, term *leader.Term, r *check.Record
 	if err := term.Guard(ctx, tx); err != nil {
 		return err
 	}
-	err = tx.QueryRowContext(ctx, "SELECT value FROM chaos_register WHERE job_name = $1 FOR UPDATE", r.Job).Scan(&r.Read)
+	err = tx.QueryRowContext(ctx,
+		"SELECT value FROM chaos_register WHERE job_name = $1 FOR UPDATE", r.Job).Scan(&r.Read)
 	if err != nil {
 		return err
 	}
@@ -121,7 +126,8 @@ func (w *worker) guarded(ctx context.Context, term *leader.Term, r *check.Record
 		return err
 	}
 	_, err = tx.ExecContext(ctx,
-		"INSERT INTO chaos_write (job_name, worker, token, value) VALUES ($1, $2, $3, $4)", r.Job, w.Worker, r.Token, r.Value)
+		"INSERT INTO chaos_write (job_name, worker, token, value) VALUES ($1, $2, $3, $4)",
+		r.Job, w.Worker, r.Token, r.Value)
 	if err != nil {
 		return err
 	}

@@ -33,7 +33,7 @@ import (
 type worker struct {
 	order
 	pool    *sql.DB
-	clock   *sql.DB // one connection that no fault of the network reaches, only to ask the database for the time
+	clock   *sql.DB // past the faults of the network: only to ask the database for the time
 	elector *leader.Elector
 	wall    atomic.Int64 // by how much the wall clock was stepped, in nanoseconds
 	value   atomic.Int64
@@ -72,7 +72,7 @@ func (w *worker) run(ctx context.Context) error {
 		return err
 	}
 	w.clock.SetMaxOpenConns(2)
-	_, _ = w.databaseTime() // so that the connection is there when it is needed, unless the server is not
+	_, _ = w.databaseTime() // the connection is there then when it is needed, unless the server is not
 	w.elector, err = leader.New(w.pool, leader.Config{
 		Holder:     w.Worker,
 		TTL:        w.TTL,
@@ -102,7 +102,9 @@ func (w *worker) run(ctx context.Context) error {
 		w.tell(check.Record{Kind: check.Campaign, Job: job})
 		all.Go(func() { failures <- w.elector.Run(ctx, job, w.lead) })
 	}
-	policy := schedule.Policy{CatchUp: schedule.CatchUp(w.Catch), Attempts: 1000, RepeatFailed: w.Repeat}
+	policy := schedule.Policy{
+		CatchUp: schedule.CatchUp(w.Catch), Attempts: 1000, RepeatFailed: w.Repeat,
+	}
 	for _, job := range w.SlotJobs {
 		all.Go(func() { failures <- scheduler.Run(ctx, job, everySecond{w.Offset}, policy, w.slot) })
 	}
@@ -174,8 +176,8 @@ func (w *worker) grab(d time.Duration) {
 	<-ctx.Done()
 }
 
-// feelPulse tells when this process did not run although nobody stopped it: a busy machine does that, and a checker
-// should know.
+// feelPulse tells when this process did not run although nobody stopped it: a busy machine does
+// that, and a checker should know.
 func (w *worker) feelPulse() {
 	const beat, skipped = 10 * time.Millisecond, 40 * time.Millisecond
 	last := time.Now()

@@ -91,7 +91,10 @@ func (c *crew) read(name string, m *member, stdout io.Reader) {
 	c.mu.Lock()
 	expected := m.ends
 	c.mu.Unlock()
-	c.add(event{line: line{Kind: exited, Cause: m.cmd.ProcessState.String()}, who: name, at: time.Now(), expected: expected})
+	c.add(event{
+		line: line{Kind: exited, Cause: m.cmd.ProcessState.String()},
+		who:  name, at: time.Now(), expected: expected,
+	})
 }
 
 func (c *crew) add(e event) {
@@ -183,7 +186,7 @@ func (c *crew) command(name, text string) error {
 	return nil
 }
 
-// dismiss ends all workers and waits until they are gone: by the end of their input, and soon by kill -9.
+// dismiss ends all workers, by the end of their input and soon by kill -9, and waits for their end.
 func (c *crew) dismiss() {
 	c.mu.Lock()
 	for _, m := range c.members {

@@ -37,7 +37,9 @@ func TestDemoKeepsEveryPromise(t *testing.T) {
 	if n := len(regexp.MustCompile(`(?m) ok$`).FindAllString(out, -1)); n != 11 {
 		t.Errorf("%d rows of the table are ok, want 11", n)
 	}
-	for _, want := range []string{"kill -9 the leader: another leads", "ErrLost", "11 promises, all kept", "attempt 2"} {
+	for _, want := range []string{
+		"kill -9 the leader: another leads", "ErrLost", "11 promises, all kept", "attempt 2",
+	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("the output lacks %q", want)
 		}
@@ -102,7 +104,8 @@ func mustBeGone(t *testing.T, out string) {
 	}
 }
 
-// A running demo. Its workers share its standard error, so that Wait returns only when all of them are gone.
+// A running demo. Its workers share its standard error, so that Wait returns only when all of them
+// are gone.
 type running struct {
 	cmd   *exec.Cmd
 	lines *bufio.Scanner

@@ -39,7 +39,8 @@ func records(ctx context.Context, pool *sql.DB, query string) ([]record, error) 
 	return all, rows.Err()
 }
 
-// backwards says where a write carries a smaller token than one before it, or the same token another holder. "" is good.
+// backwards says where a write carries a smaller token than one before it, or the same token
+// another holder. "" is good.
 func backwards(writes []record) string {
 	for i := 1; i < len(writes); i++ {
 		before, after := writes[i-1], writes[i]
@@ -65,7 +66,8 @@ func overlap(beliefs []record) string {
 		before, after := terms[i-1], terms[i]
 		if !before.last.Before(after.first) {
 			return fmt.Sprintf("%s (token %d) and %s (token %d) for %v",
-				nameOf(before.holder), before.token, nameOf(after.holder), after.token, before.last.Sub(after.first))
+				nameOf(before.holder), before.token, nameOf(after.holder), after.token,
+				before.last.Sub(after.first))
 		}
 	}
 	return ""
@@ -96,6 +98,8 @@ func intervals(beliefs []record) []interval {
 	for _, t := range terms {
 		all = append(all, t)
 	}
-	slices.SortFunc(all, func(a, b interval) int { return cmp.Or(a.first.Compare(b.first), cmp.Compare(a.token, b.token)) })
+	slices.SortFunc(all, func(a, b interval) int {
+		return cmp.Or(a.first.Compare(b.first), cmp.Compare(a.token, b.token))
+	})
 	return all
 }

@@ -11,8 +11,8 @@ type line struct {
 
 	// Of woke: what became of the write that the worker was about to make when it was stopped.
 	Refused   bool `json:"refused,omitempty"`    // Guard returned ErrLost
-	RefusedDB bool `json:"refused_db,omitempty"` // the database, asked without the library's own knowledge, refuses it too
-	Ended     bool `json:"ended,omitempty"`      // the context of the work ended with the cause ErrLost
+	RefusedDB bool `json:"refused_db,omitempty"` // the database by itself refuses it too
+	Ended     bool `json:"ended,omitempty"`      // work's context ended with the cause ErrLost
 }
 
 const (
@@ -28,7 +28,8 @@ const (
 	waiting  = string(leader.EventWaiting)
 )
 
-// What the demo tells a worker, on its standard input. The end of the input means that the demo is gone, and ends the worker.
+// What the demo tells a worker, on its standard input. The end of the input means that the demo is
+// gone, and ends the worker.
 const (
 	pause  = "pause" // check that you lead, say so, and wait for resume before you write
 	resume = "resume"

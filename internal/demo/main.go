@@ -1,10 +1,11 @@
-// Command demo shows what pgleader promises, on a real Postgres and with real processes: three workers compete for one job
-// while their leaders are killed, stopped and terminated. It needs Go, and either Docker or a PostgreSQL installation.
+// Command demo shows what pgleader promises, on a real Postgres and with real processes. Three
+// workers compete for one job while their leaders are killed, stopped and terminated. It needs Go,
+// and either Docker or a PostgreSQL installation.
 //
 //	go run ./internal/demo
 //
-// It ends with a table of what happened, how long it took and what was promised. The exit status is 1 if a promise was
-// broken.
+// It ends with a table of what happened, how long it took and what was promised. The exit status is
+// 1 if a promise was broken.
 package main
 
 import (
@@ -42,7 +43,8 @@ func main() {
 	case err != nil && ctx.Err() != nil:
 		err = fmt.Errorf("interrupted: %w", err)
 	case errors.Is(err, errNever), errors.Is(err, errRestless):
-		err = fmt.Errorf("%w\ndemo: hint: nothing that slow is expected; if this machine is overloaded, try again later", err)
+		err = fmt.Errorf("%w\ndemo: hint: nothing that slow is expected; "+
+			"if this machine is overloaded, try again later", err)
 	}
 	v.write(os.Stdout)
 	if err != nil {
@@ -62,7 +64,8 @@ func status(v verdict, err error) int {
 // demo starts a throwaway server, tells the story on it and cleans up.
 func demo(ctx context.Context, out io.Writer) (v verdict, err error) {
 	if !signalsWork {
-		return nil, errors.New("the demo stops processes by Unix signals: run it on Linux or macOS, or in WSL")
+		return nil, errors.New("the demo stops processes by Unix signals: " +
+			"run it on Linux or macOS, or in WSL")
 	}
 	say := newNarrator(out)
 	say.title("pgleader: three workers, one job. A lease lives for %v without renewal (TTL);\n"+

@@ -32,7 +32,8 @@ func (n *narrator) scene(title string) { n.title("\n%s", title) }
 func (n *narrator) line(who, format string, args ...any) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	text := []rune(fmt.Sprintf("%7.2f s  %-8s  %s", time.Since(n.start).Seconds(), who, fmt.Sprintf(format, args...)))
+	text := []rune(fmt.Sprintf("%7.2f s  %-8s  %s",
+		time.Since(n.start).Seconds(), who, fmt.Sprintf(format, args...)))
 	if len(text) > columns {
 		text = append(text[:columns-3], []rune("...")...)
 	}
@@ -47,7 +48,8 @@ func (n *narrator) event(e event) {
 	case waiting:
 		n.line(e.who, "waits: %s leads, under token %d", nameOf(e.Holder), e.Token)
 	case lost:
-		n.line(e.who, "has lost its term with token %d: %s", e.Token, strings.TrimPrefix(e.Cause, leader.ErrLost.Error()+": "))
+		n.line(e.who, "has lost its term with token %d: %s",
+			e.Token, strings.TrimPrefix(e.Cause, leader.ErrLost.Error()+": "))
 	case resigned:
 		n.line(e.who, "resigns, token %d", e.Token)
 	case checked:

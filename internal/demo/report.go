@@ -14,7 +14,8 @@ import (
 	"time"
 )
 
-// The last act: three instances of examples/nightly-report, where a night lasts a second, and one that dies in the middle of a report.
+// The last act: three instances of examples/nightly-report, where a night lasts a second, and one
+// that dies in the middle of a report.
 const (
 	reporterTTL  = 3 * time.Second        // as in examples/nightly-report
 	reporterLook = 375 * time.Millisecond // its RetryEvery, and the jitter
@@ -67,7 +68,9 @@ func (t *teller) reports(ctx context.Context, url string) (err error) {
 		return err
 	}
 	var began time.Time
-	if err := t.pool.QueryRowContext(ctx, `SELECT started_at FROM leader_slot WHERE slot = $1::timestamptz`, night).Scan(&began); err != nil {
+	err = t.pool.QueryRowContext(ctx,
+		`SELECT started_at FROM leader_slot WHERE slot = $1::timestamptz`, night).Scan(&began)
+	if err != nil {
 		return err
 	}
 	t.verdict.within(what, began.Sub(start), reporterTTL+reporterLook, afterTTL)
@@ -89,12 +92,15 @@ func (t *teller) count(ctx context.Context) error {
 		SELECT (SELECT count(*) FROM report),
 		       (SELECT count(DISTINCT night) FROM report),
 		       (SELECT count(*) FROM leader_slot WHERE state = 'done'),
-		       (SELECT count(*) FROM leader_slot JOIN report ON night = slot WHERE state = 'done')`).Scan(&rows, &nights, &done, &both)
+		       (SELECT count(*) FROM leader_slot JOIN report ON night = slot WHERE state = 'done')`).
+		Scan(&rows, &nights, &done, &both)
 	if err != nil {
 		return err
 	}
-	t.say.line("demo", "counts %d reports of %d nights, and %d slots that are done", rows, nights, done)
-	t.verdict.holds(fmt.Sprintf("%d nights: their reports", nights), "-", "exactly one each", rows > moreNights && rows == nights && rows == done && rows == both)
+	t.say.line("demo", "counts %d reports of %d nights, and %d slots that are done",
+		rows, nights, done)
+	t.verdict.holds(fmt.Sprintf("%d nights: their reports", nights), "-", "exactly one each",
+		rows > moreNights && rows == nights && rows == done && rows == both)
 	return nil
 }
 
@@ -105,9 +111,11 @@ func newPress(ctx context.Context, url string) (*press, error) {
 		return nil, err
 	}
 	p := &press{binary: filepath.Join(dir, "nightly-report"), url: url, said: make(chan saying, 1000)}
-	build := exec.CommandContext(ctx, "go", "build", "-o", p.binary, "github.com/pgleader/pgleader/examples/nightly-report")
+	build := exec.CommandContext(ctx, "go", "build", "-o", p.binary,
+		"github.com/pgleader/pgleader/examples/nightly-report")
 	if out, err := build.CombinedOutput(); err != nil {
-		return nil, errors.Join(fmt.Errorf("build examples/nightly-report: %w\n%s", err, out), os.RemoveAll(dir))
+		err = fmt.Errorf("build examples/nightly-report: %w\n%s", err, out)
+		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
 	return p, nil
 }

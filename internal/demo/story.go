@@ -121,7 +121,8 @@ func (t *teller) crash(ctx context.Context, old event) (event, error) {
 	if err != nil {
 		return event{}, err
 	}
-	next, err := t.successionInTime(ctx, mark, start, old.who, "kill -9 the leader: another leads", ttl+oneLook, afterTTL)
+	next, err := t.successionInTime(ctx, mark, start, old.who,
+		"kill -9 the leader: another leads", ttl+oneLook, afterTTL)
 	if err != nil {
 		return event{}, err
 	}
@@ -148,7 +149,8 @@ func (t *teller) pause(ctx context.Context, old event) (event, error) {
 	if err != nil {
 		return event{}, err
 	}
-	next, err := t.successionInTime(ctx, mark, start, old.who, "SIGSTOP the leader: another leads", ttl+oneLook, afterTTL)
+	next, err := t.successionInTime(ctx, mark, start, old.who,
+		"SIGSTOP the leader: another leads", ttl+oneLook, afterTTL)
 	if err != nil {
 		return event{}, err
 	}
@@ -157,7 +159,8 @@ func (t *teller) pause(ctx context.Context, old event) (event, error) {
 	}
 
 	mark = t.crew.mark()
-	if err := t.crew.command(old.who, resume); err != nil { // it is in the pipe before the process wakes
+	// The command is in the pipe before the process wakes.
+	if err := t.crew.command(old.who, resume); err != nil {
 		return event{}, err
 	}
 	t.say.line("demo", "wakes %s (SIGCONT)", old.who)
@@ -170,8 +173,10 @@ func (t *teller) pause(ctx context.Context, old event) (event, error) {
 		return event{}, err
 	}
 	took := seconds(e.at.Sub(awake))
-	t.verdict.holds("SIGCONT: the old leader's guarded write", took, "refused with ErrLost", e.Refused && e.RefusedDB)
-	t.verdict.holds("SIGCONT: the context of the old leader's work", took, "ended with ErrLost", e.Ended)
+	t.verdict.holds("SIGCONT: the old leader's guarded write", took, "refused with ErrLost",
+		e.Refused && e.RefusedDB)
+	t.verdict.holds("SIGCONT: the context of the old leader's work", took,
+		"ended with ErrLost", e.Ended)
 	if err := t.waits(ctx, mark, old.who, next); err != nil {
 		return event{}, err
 	}
@@ -186,7 +191,8 @@ func (t *teller) handover(ctx context.Context, old event) error {
 	if err != nil {
 		return err
 	}
-	next, err := t.successionInTime(ctx, mark, start, old.who, "SIGTERM the leader: another leads", oneLook, "one look")
+	next, err := t.successionInTime(ctx, mark, start, old.who,
+		"SIGTERM the leader: another leads", oneLook, "one look")
 	if err != nil {
 		return err
 	}
@@ -194,7 +200,8 @@ func (t *teller) handover(ctx context.Context, old event) error {
 	if err != nil {
 		return err
 	}
-	t.verdict.holds("SIGTERM the leader: its process", "-", "exits with 0", gone.Cause == "exit status 0")
+	t.verdict.holds("SIGTERM the leader: its process", "-", "exits with 0",
+		gone.Cause == "exit status 0")
 	return t.written(ctx, next, 5)
 }
 
@@ -211,7 +218,8 @@ func (t *teller) ending(ctx context.Context) error {
 		return err
 	}
 	for _, i := range intervals(beliefs) {
-		t.say.line("demo", "token %d: %s led from %s to %s by the database's clock", i.token, nameOf(i.holder),
+		t.say.line("demo", "token %d: %s led from %s to %s by the database's clock",
+			i.token, nameOf(i.holder),
 			i.first.Format("15:04:05.000"), i.last.Format("15:04:05.000"))
 	}
 	for _, found := range []string{backwards(writes), overlap(beliefs)} {
@@ -219,9 +227,9 @@ func (t *teller) ending(ctx context.Context) error {
 			t.say.line("demo", "finds that %s", found)
 		}
 	}
-	t.verdict.holds(fmt.Sprintf("%d guarded writes: their tokens", len(writes)), "-", "never go backwards",
-		len(writes) > 0 && backwards(writes) == "")
-	t.verdict.holds(fmt.Sprintf("%d terms: two leaders at one moment", len(intervals(beliefs))), "-", "never",
-		len(beliefs) > 0 && overlap(beliefs) == "")
+	t.verdict.holds(fmt.Sprintf("%d guarded writes: their tokens", len(writes)), "-",
+		"never go backwards", len(writes) > 0 && backwards(writes) == "")
+	t.verdict.holds(fmt.Sprintf("%d terms: two leaders at one moment", len(intervals(beliefs))), "-",
+		"never", len(beliefs) > 0 && overlap(beliefs) == "")
 	return nil
 }

@@ -9,7 +9,9 @@ import (
 )
 
 // strike sends a signal to a worker, and returns the database's time just before.
-func (t *teller) strike(ctx context.Context, name string, sig syscall.Signal, deed string) (time.Time, error) {
+func (t *teller) strike(
+	ctx context.Context, name string, sig syscall.Signal, deed string,
+) (time.Time, error) {
 	now, err := t.now(ctx)
 	if err != nil {
 		return now, err
@@ -25,10 +27,13 @@ func (t *teller) now(ctx context.Context) (now time.Time, err error) {
 	return now, nil
 }
 
-// succession waits until a worker other than the old one leads. It took the time from start to the beginning of its term,
-// both by the database's clock.
-func (t *teller) succession(ctx context.Context, mark int, start time.Time, old string) (next event, took time.Duration, err error) {
-	next, err = t.crew.await(ctx, mark, func(e event) bool { return e.Kind == elected && e.who != old })
+// succession waits until a worker other than the old one leads. It took the time from start to the
+// beginning of its term, both by the database's clock.
+func (t *teller) succession(
+	ctx context.Context, mark int, start time.Time, old string,
+) (next event, took time.Duration, err error) {
+	next, err = t.crew.await(ctx, mark,
+		func(e event) bool { return e.Kind == elected && e.who != old })
 	if err != nil {
 		return event{}, 0, fmt.Errorf("wait for a leader: %w", err)
 	}
@@ -41,11 +46,15 @@ func (t *teller) succession(ctx context.Context, mark int, start time.Time, old 
 			return next, l.AcquiredAt.Sub(start), nil
 		}
 	}
-	return event{}, 0, fmt.Errorf("%s says that it leads under token %d, but the lease says otherwise", next.who, next.Token)
+	return event{}, 0, fmt.Errorf("%s says that it leads under token %d, but the lease says otherwise",
+		next.who, next.Token)
 }
 
 // successionInTime is succession with its judgement.
-func (t *teller) successionInTime(ctx context.Context, mark int, start time.Time, old, what string, limit time.Duration, terms string) (event, error) {
+func (t *teller) successionInTime(
+	ctx context.Context, mark int, start time.Time, old, what string,
+	limit time.Duration, terms string,
+) (event, error) {
 	next, took, err := t.succession(ctx, mark, start, old)
 	if err != nil {
 		t.verdict.never(what, limit, terms)
@@ -58,7 +67,8 @@ func (t *teller) successionInTime(ctx context.Context, mark int, start time.Time
 // waits waits until the worker has said that it waits for this leader.
 func (t *teller) waits(ctx context.Context, mark int, name string, leading event) error {
 	_, err := t.crew.await(ctx, mark, func(e event) bool {
-		return e.who == name && e.Kind == waiting && e.Token == leading.Token && nameOf(e.Holder) == leading.who
+		return e.who == name && e.Kind == waiting && e.Token == leading.Token &&
+			nameOf(e.Holder) == leading.who
 	})
 	if err != nil {
 		return fmt.Errorf("wait until %s waits for %s: %w", name, leading.who, err)
@@ -82,7 +92,8 @@ func (t *teller) written(ctx context.Context, leading event, enough int) error {
 	for {
 		var n int
 		var newest int64
-		err := t.pool.QueryRowContext(ctx, `SELECT count(*) FILTER (WHERE token = $1), coalesce(max(token), 0) FROM demo_write`,
+		err := t.pool.QueryRowContext(ctx,
+			`SELECT count(*) FILTER (WHERE token = $1), coalesce(max(token), 0) FROM demo_write`,
 			leading.Token).Scan(&n, &newest)
 		switch {
 		case err == nil && n >= enough:
@@ -98,6 +109,7 @@ func (t *teller) written(ctx context.Context, leading event, enough int) error {
 				err = context.Cause(ctx)
 			}
 		}
-		return fmt.Errorf("wait for %d guarded writes of %s under token %d: %w", enough, leading.who, leading.Token, err)
+		return fmt.Errorf("wait for %d guarded writes of %s under token %d: %w",
+			enough, leading.who, leading.Token, err)
 	}
 }

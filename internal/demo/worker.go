@@ -22,7 +22,8 @@ import (
 	"github.com/pgleader/pgleader/leader"
 )
 
-// A working is one worker process: it campaigns for the job and, as its leader, writes every 100 ms.
+// A working is one worker process: it campaigns for the job, and as its leader it writes every
+// 100 ms.
 type working struct {
 	pool     *sql.DB
 	elector  *leader.Elector
@@ -75,8 +76,8 @@ func (w *working) run(ctx context.Context, name, driver, url string) error {
 	return err
 }
 
-// warm opens connections and leaves them in the pool. With a TTL this short a first connection to a busy server may take
-// longer than the library gives a call, which is TTL/3.
+// warm opens connections and leaves them in the pool. With a TTL this short a first connection to a
+// busy server may take longer than the library gives a call, which is TTL/3.
 func warm(ctx context.Context, pool *sql.DB, n int) error {
 	pool.SetMaxIdleConns(n)
 	for range n {
@@ -122,14 +123,16 @@ func (w *working) write(ctx context.Context, term *leader.Term) error {
 	if err := term.Guard(ctx, tx); err != nil {
 		return err
 	}
-	_, err = tx.ExecContext(ctx, `INSERT INTO demo_write (token, holder) VALUES ($1, $2)`, term.Token(), w.elector.Holder())
+	_, err = tx.ExecContext(ctx, `INSERT INTO demo_write (token, holder) VALUES ($1, $2)`,
+		term.Token(), w.elector.Holder())
 	if err != nil {
 		return err
 	}
 	return tx.Commit()
 }
 
-// believe records a moment of database time at which this process took itself for the leader, by its context alone.
+// believe records a moment of database time at which this process took itself for the leader, by
+// its context alone.
 func (w *working) believe(ctx context.Context, term *leader.Term) error {
 	var at time.Time
 	if err := w.pool.QueryRowContext(ctx, `SELECT clock_timestamp()`).Scan(&at); err != nil {
@@ -138,13 +141,14 @@ func (w *working) believe(ctx context.Context, term *leader.Term) error {
 	if ctx.Err() != nil { // perhaps it had ended when the database looked at its clock
 		return ctx.Err()
 	}
-	_, err := w.pool.ExecContext(ctx, `INSERT INTO demo_belief (token, holder, at) VALUES ($1, $2, $3)`,
+	_, err := w.pool.ExecContext(ctx,
+		`INSERT INTO demo_belief (token, holder, at) VALUES ($1, $2, $3)`,
 		term.Token(), w.elector.Holder(), at)
 	return err
 }
 
-// sleepwalk is the worst case of every election: the process checks that it leads, is stopped before it acts on it, and acts
-// when it wakes, as if no time had passed.
+// sleepwalk is the worst case of every election. The process checks that it leads and is stopped
+// before it acts on it. When it wakes it acts as if no time had passed.
 func (w *working) sleepwalk(ctx context.Context, term *leader.Term) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -168,9 +172,11 @@ func (w *working) sleepwalk(ctx context.Context, term *leader.Term) error {
 	return err
 }
 
-// refusedByDatabase asks the same question as Term.Guard, without what this process has found out about its term by itself.
+// refusedByDatabase asks the same question as Term.Guard, without what this process has found out
+// about its term by itself.
 func (w *working) refusedByDatabase(ctx context.Context, term *leader.Term) bool {
-	_, err := db.New(w.pool).GuardLease(ctx, db.GuardLeaseParams{JobName: job, Holder: w.elector.Holder(), Token: term.Token()})
+	_, err := db.New(w.pool).GuardLease(ctx,
+		db.GuardLeaseParams{JobName: job, Holder: w.elector.Holder(), Token: term.Token()})
 	return errors.Is(err, sql.ErrNoRows)
 }
 

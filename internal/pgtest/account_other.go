@@ -9,7 +9,8 @@ import (
 
 type account struct{}
 
-var errNotUnix = errors.New("local servers need a Unix system; use Docker, or set PGLEADER_POSTGRES to a postgres:// URL")
+var errNotUnix = errors.New("local servers need a Unix system; use Docker, or set " +
+	"PGLEADER_POSTGRES to a postgres:// URL")
 
 func serverAccount() (account, error)        { return account{}, errNotUnix }
 func (account) mkdirTemp() (string, error)   { return "", errNotUnix }

@@ -12,7 +12,8 @@ import (
 	"syscall"
 )
 
-// account is the user that a local server runs as. Postgres refuses to run as root, so root hands it to somebody else.
+// account is the user that a local server runs as. Postgres refuses to run as root, so root hands
+// it to somebody else.
 type account struct {
 	credential *syscall.Credential // nil: whoever we are
 }
@@ -32,11 +33,12 @@ func serverAccount() (account, error) {
 			return account{&syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}}, nil
 		}
 	}
-	return account{}, errors.New("postgres does not run as root, and there is no user postgres, nobody or daemon to run it as; " +
-		"run the tests as another user")
+	return account{}, errors.New("postgres does not run as root, and there is no user postgres, " +
+		"nobody or daemon to run it as; run the tests as another user")
 }
 
-// mkdirTemp makes a directory that belongs to the account, and that it can reach: root's TMPDIR may be root's alone.
+// mkdirTemp makes a directory that belongs to the account, and that it can reach: root's TMPDIR may
+// be root's alone.
 func (a account) mkdirTemp() (string, error) {
 	var errs []error
 	for _, base := range []string{os.TempDir(), "/tmp", "/var/tmp"} {
@@ -52,7 +54,8 @@ func (a account) mkdirTemp() (string, error) {
 		}
 		errs = append(errs, err)
 	}
-	return "", errors.Join(append(errs, errors.New("no temporary directory that the server's user can reach"))...)
+	return "", errors.Join(append(errs,
+		errors.New("no temporary directory that the server's user can reach"))...)
 }
 
 func reachable(dir string) bool {
@@ -74,8 +77,8 @@ func (a account) own(path string) error {
 	return os.Chown(path, int(a.credential.Uid), int(a.credential.Gid))
 }
 
-// prepare puts the command under the account and in a process group of its own: a ^C at the terminal is for the test, which
-// may still need its server to clean up.
+// prepare puts the command under the account and in a process group of its own. A ^C at the
+// terminal is for the test, which may still need its server to clean up.
 func (a account) prepare(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Credential: a.credential}
 }

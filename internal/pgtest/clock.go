@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// A Clock is the clock of a server that PrivateWithClock started. It stands beside the machine's, which the test's own processes go by.
+// A Clock is the clock of a server that PrivateWithClock started. It stands beside the machine's,
+// which the test's own processes go by.
 type Clock struct {
 	file string
 	as   account
@@ -34,8 +35,8 @@ func (c *Clock) set(offset time.Duration) error {
 	return os.Rename(next, c.file)
 }
 
-// PrivateWithClock is PrivateLocal for a test that sets the server's clock. It is libfaketime that tells the server the time; without
-// it the test is skipped.
+// PrivateWithClock is PrivateLocal for a test that sets the server's clock. It is libfaketime that
+// tells the server the time; without it the test is skipped.
 func PrivateWithClock(t testing.TB) (*Server, *Clock) {
 	t.Helper()
 	library := fakeTime()
@@ -61,7 +62,8 @@ func startWithClock(ctx context.Context, library string) (*Server, *Clock, error
 	clock := &Clock{file: filepath.Join(l.dir, "clock"), as: l.as}
 	l.env = []string{
 		"LD_PRELOAD=" + library, "FAKETIME_TIMESTAMP_FILE=" + clock.file, "FAKETIME_NO_CACHE=1",
-		"FAKETIME_DONT_FAKE_MONOTONIC=1", "FAKETIME_DISABLE_SHM=1", // every process reads the file by itself
+		"FAKETIME_DONT_FAKE_MONOTONIC=1",
+		"FAKETIME_DISABLE_SHM=1", // every process reads the file by itself
 	}
 	if err := clock.set(0); err != nil {
 		return nil, nil, l.abandon(err)
@@ -72,8 +74,9 @@ func startWithClock(ctx context.Context, library string) (*Server, *Clock, error
 
 // fakeTime is the path of libfaketime, or "".
 func fakeTime() string {
-	for _, pattern := range []string{"/usr/lib/*/faketime/libfaketime.so.1", "/usr/lib*/faketime/libfaketime.so.1", "/usr/local/lib/faketime/libfaketime.so.1"} {
-		if found, _ := filepath.Glob(pattern); len(found) > 0 {
+	for _, dir := range []string{"/usr/lib/*", "/usr/lib*", "/usr/local/lib"} {
+		found, _ := filepath.Glob(dir + "/faketime/libfaketime.so.1")
+		if len(found) > 0 {
 			return found[0]
 		}
 	}

@@ -18,9 +18,9 @@ import (
 	"github.com/pgleader/pgleader/migrations"
 )
 
-// databases hands out databases of one server. Their names begin with pgtest_ and a run number; the run holds an advisory
-// lock of that number as long as it lives. So runs that share a server never meet in a name, and a later run can tell which
-// databases belong to the dead.
+// databases hands out databases of one server. Their names begin with pgtest_ and a run number; the
+// run holds an advisory lock of that number as long as it lives. So runs that share a server never
+// meet in a name, and a later run can tell which databases belong to the dead.
 type databases struct {
 	mu       sync.Mutex
 	run      uint32
@@ -29,10 +29,12 @@ type databases struct {
 	count    atomic.Int64
 }
 
-// lockClass is the first key of the advisory locks, "pgtt" read as a number, to stay clear of anybody else's.
+// lockClass is the first key of the advisory locks, "pgtt" read as a number, to stay clear of
+// anybody else's.
 const lockClass = 0x70677474
 
-// CreateDatabase makes a fresh database, with the schema of package migrations if migrated, and returns its URL.
+// CreateDatabase makes a fresh database, with the schema of package migrations if migrated, and
+// returns its URL.
 func (s *Server) CreateDatabase(ctx context.Context, migrated bool) (string, error) {
 	template, err := s.databases.prepare(ctx, s, migrated)
 	if err != nil {
@@ -62,7 +64,9 @@ func (s *Server) DropDatabase(ctx context.Context, rawURL string) error {
 }
 
 // prepare registers the run, at its first call, and returns the template to copy.
-func (d *databases) prepare(ctx context.Context, s *Server, migrated bool) (template string, err error) {
+func (d *databases) prepare(
+	ctx context.Context, s *Server, migrated bool,
+) (template string, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.owner == nil {
@@ -83,7 +87,9 @@ func (d *databases) prepare(ctx context.Context, s *Server, migrated bool) (temp
 	return d.template, nil
 }
 
-func (d *databases) name(suffix string) string { return fmt.Sprintf("pgtest_%08x_%s", d.run, suffix) }
+func (d *databases) name(suffix string) string {
+	return fmt.Sprintf("pgtest_%08x_%s", d.run, suffix)
+}
 
 func (d *databases) register(ctx context.Context, serverURL string) error {
 	conn, err := pgx.Connect(ctx, serverURL)
@@ -93,7 +99,8 @@ func (d *databases) register(ctx context.Context, serverURL string) error {
 	var b [4]byte
 	rand.Read(b[:])
 	d.run = binary.BigEndian.Uint32(b[:])
-	if _, err := conn.Exec(ctx, "SELECT pg_advisory_lock($1, $2)", int32(lockClass), int32(d.run)); err != nil {
+	_, err = conn.Exec(ctx, "SELECT pg_advisory_lock($1, $2)", int32(lockClass), int32(d.run))
+	if err != nil {
 		conn.Close(context.WithoutCancel(ctx))
 		return err
 	}
@@ -107,7 +114,8 @@ func (d *databases) register(ctx context.Context, serverURL string) error {
 
 // sweep drops the databases of runs that no longer hold their lock.
 func sweep(ctx context.Context, conn *pgx.Conn, own uint32) error {
-	rows, err := conn.Query(ctx, `SELECT datname FROM pg_database WHERE datname ~ '^pgtest_[0-9a-f]{8}_'`)
+	rows, err := conn.Query(ctx,
+		`SELECT datname FROM pg_database WHERE datname ~ '^pgtest_[0-9a-f]{8}_'`)
 	if err != nil {
 		return err
 	}
@@ -121,7 +129,9 @@ func sweep(ctx context.Context, conn *pgx.Conn, own uint32) error {
 			continue
 		}
 		var dead bool
-		if err := conn.QueryRow(ctx, "SELECT pg_try_advisory_lock($1, $2)", int32(lockClass), int32(run)).Scan(&dead); err != nil {
+		err = conn.QueryRow(ctx, "SELECT pg_try_advisory_lock($1, $2)", int32(lockClass), int32(run)).
+			Scan(&dead)
+		if err != nil {
 			return err
 		}
 		if !dead {
@@ -130,7 +140,8 @@ func sweep(ctx context.Context, conn *pgx.Conn, own uint32) error {
 		if _, err := conn.Exec(ctx, dropStatement(name)); err != nil {
 			return err
 		}
-		if _, err := conn.Exec(ctx, "SELECT pg_advisory_unlock($1, $2)", int32(lockClass), int32(run)); err != nil {
+		_, err = conn.Exec(ctx, "SELECT pg_advisory_unlock($1, $2)", int32(lockClass), int32(run))
+		if err != nil {
 			return err
 		}
 	}
@@ -155,15 +166,16 @@ func migrate(ctx context.Context, serverURL, name string) error {
 }
 
 func create(ctx context.Context, serverURL, name, template string) error {
-	return execute(ctx, serverURL, "CREATE DATABASE "+pgx.Identifier{name}.Sanitize()+" TEMPLATE "+pgx.Identifier{template}.Sanitize())
+	return execute(ctx, serverURL, "CREATE DATABASE "+pgx.Identifier{name}.Sanitize()+
+		" TEMPLATE "+pgx.Identifier{template}.Sanitize())
 }
 
 func dropStatement(name string) string {
 	return "DROP DATABASE IF EXISTS " + pgx.Identifier{name}.Sanitize() + " WITH (FORCE)"
 }
 
-// execute runs SQL, of any number of statements, on a connection of its own: nothing is left behind that a test which counts
-// goroutines or restarts the server could trip over.
+// execute runs SQL, of any number of statements, on a connection of its own. It leaves nothing
+// behind: a test that counts goroutines or restarts the server could trip over that.
 func execute(ctx context.Context, url, sql string) error {
 	conn, err := pgx.Connect(ctx, url)
 	if err != nil {
@@ -196,7 +208,8 @@ func (d *databases) close(s *Server) error {
 	if s.host != nil {
 		return nil
 	}
-	rows, err := d.owner.Query(ctx, "SELECT datname FROM pg_database WHERE starts_with(datname, $1)", d.name(""))
+	rows, err := d.owner.Query(ctx,
+		"SELECT datname FROM pg_database WHERE starts_with(datname, $1)", d.name(""))
 	if err != nil {
 		return err
 	}

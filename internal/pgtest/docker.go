@@ -20,7 +20,7 @@ import (
 
 const (
 	pingTimeout = 3 * time.Second
-	// expiry is when Docker kills the container whatever happens: the backstop for a leash that was not felt.
+	// expiry is when Docker kills the container whatever happens, in case its leash was not felt.
 	expiry = 4 * time.Hour
 )
 
@@ -35,9 +35,9 @@ type container struct {
 	url      string
 }
 
-// keeperScript is the container's first process. It runs the image's own entrypoint as a child, so that the server can be
-// stopped and started again while the container, its port and its leash stay. A container whose leash never came belongs to a
-// process that was killed while it started.
+// keeperScript is the container's first process. It runs the image's own entrypoint as a child. So
+// the server can be stopped and started again while the container, its port and its leash stay. A
+// container whose leash never came belongs to a process that was killed while it started.
 const keeperScript = `
 (sleep 60; [ -e /tmp/pgtest-leash ] || kill -TERM 1) &
 again= pid=
@@ -56,7 +56,7 @@ while :; do
 done
 `
 
-// leashScript runs beside it with an input that Docker closes when this process is gone, however it went.
+// leashScript runs beside it. Docker closes its input when this process is gone, however it went.
 const leashScript = `: >/tmp/pgtest-leash; cat >/dev/null; kill -TERM 1`
 
 func startDocker(ctx context.Context) (*Server, error) {
@@ -89,7 +89,8 @@ func runContainer(ctx context.Context) (*Server, error) {
 	// Between the choice of a port and its use somebody else may take it.
 	for range 3 {
 		var s *Server
-		if s, err = runImage(ctx, pool, name, image); err == nil || !strings.Contains(err.Error(), "address already in use") &&
+		s, err = runImage(ctx, pool, name, image)
+		if err == nil || !strings.Contains(err.Error(), "address already in use") &&
 			!strings.Contains(err.Error(), "port is already allocated") {
 			return s, err
 		}
@@ -97,8 +98,8 @@ func runContainer(ctx context.Context) (*Server, error) {
 	return nil, err
 }
 
-// removeUnstarted removes what a run left that was killed after it created its container and before it started it: nothing
-// runs there that could end it. Younger ones may be about to start.
+// removeUnstarted removes containers whose run was killed after it created them and before it
+// started them: nothing runs there that could end them. Younger ones may be about to start.
 func removeUnstarted(ctx context.Context, client *docker.Client) {
 	found, err := client.ListContainers(docker.ListContainersOptions{
 		All: true, Filters: map[string][]string{"label": {label}, "status": {"created"}}, Context: ctx,
@@ -108,12 +109,16 @@ func removeUnstarted(ctx context.Context, client *docker.Client) {
 	}
 	for _, c := range found {
 		if time.Since(time.Unix(c.Created, 0)) > startTimeout {
-			client.RemoveContainer(docker.RemoveContainerOptions{ID: c.ID, Force: true, RemoveVolumes: true, Context: ctx})
+			client.RemoveContainer(docker.RemoveContainerOptions{
+				ID: c.ID, Force: true, RemoveVolumes: true, Context: ctx,
+			})
 		}
 	}
 }
 
-func runImage(ctx context.Context, pool *dockertest.Pool, imageName string, image *docker.Image) (*Server, error) {
+func runImage(
+	ctx context.Context, pool *dockertest.Pool, imageName string, image *docker.Image,
+) (*Server, error) {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	port, err := freePort()
@@ -121,7 +126,8 @@ func runImage(ctx context.Context, pool *dockertest.Pool, imageName string, imag
 		return nil, err
 	}
 	bindIP, host := "127.0.0.1", "127.0.0.1"
-	if u, err := url.Parse(pool.Client.Endpoint()); err == nil && u.Scheme != "unix" && u.Hostname() != "" {
+	u, err := url.Parse(pool.Client.Endpoint())
+	if err == nil && u.Scheme != "unix" && u.Hostname() != "" {
 		bindIP, host = "", u.Hostname()
 	}
 	who := newCredentials()
@@ -138,15 +144,18 @@ func runImage(ctx context.Context, pool *dockertest.Pool, imageName string, imag
 	name := "pgleader-pgtest-" + strings.ToLower(rand.Text())
 	repository, tag := splitImage(imageName)
 	resource, err := pool.RunWithOptions(&dockertest.RunOptions{
-		Name:         name,
-		Repository:   repository,
-		Tag:          tag,
-		Env:          env,
-		Entrypoint:   append([]string{"sh", "-c", keeperScript, "pgtest-keeper"}, image.Config.Entrypoint...),
+		Name:       name,
+		Repository: repository,
+		Tag:        tag,
+		Env:        env,
+		Entrypoint: append([]string{"sh", "-c", keeperScript, "pgtest-keeper"},
+			image.Config.Entrypoint...),
 		Cmd:          append([]string{"postgres"}, settings()...),
 		ExposedPorts: []string{"5432/tcp"},
-		PortBindings: map[docker.Port][]docker.PortBinding{"5432/tcp": {{HostIP: bindIP, HostPort: strconv.Itoa(port)}}},
-		Labels:       map[string]string{label: strconv.Itoa(os.Getpid())},
+		PortBindings: map[docker.Port][]docker.PortBinding{
+			"5432/tcp": {{HostIP: bindIP, HostPort: strconv.Itoa(port)}},
+		},
+		Labels: map[string]string{label: strconv.Itoa(os.Getpid())},
 	}, func(c *docker.HostConfig) {
 		c.AutoRemove = true
 		c.PublishAllPorts = false
@@ -154,7 +163,9 @@ func runImage(ctx context.Context, pool *dockertest.Pool, imageName string, imag
 	})
 	if err != nil {
 		// It may have been created and not started.
-		pool.Client.RemoveContainer(docker.RemoveContainerOptions{ID: name, Force: true, RemoveVolumes: true})
+		pool.Client.RemoveContainer(docker.RemoveContainerOptions{
+			ID: name, Force: true, RemoveVolumes: true,
+		})
 		return nil, err
 	}
 	c := &container{pool: pool, resource: resource, url: who.url(host, port)}
@@ -213,7 +224,7 @@ func (c *container) wait(ctx context.Context) (version string, err error) {
 	})
 }
 
-// tie starts the leash: an exec whose input stays open as long as this process keeps its connection to Docker.
+// tie starts the leash: an exec whose input is open while this process is connected to Docker.
 func (c *container) tie() (io.Closer, error) {
 	exec, err := c.pool.Client.CreateExec(docker.CreateExecOptions{
 		Container: c.resource.Container.ID, Cmd: []string{"sh", "-c", leashScript}, AttachStdin: true,
@@ -223,7 +234,8 @@ func (c *container) tie() (io.Closer, error) {
 	}
 	input, _ := io.Pipe()
 	connected := make(chan struct{})
-	leash, err := c.pool.Client.StartExecNonBlocking(exec.ID, docker.StartExecOptions{InputStream: input, Success: connected})
+	leash, err := c.pool.Client.StartExecNonBlocking(exec.ID,
+		docker.StartExecOptions{InputStream: input, Success: connected})
 	if err != nil {
 		return nil, err
 	}
@@ -238,7 +250,10 @@ func (c *container) restart(ctx context.Context, immediate bool) error {
 	if immediate {
 		signal = docker.SIGUSR2
 	}
-	if err := c.pool.Client.KillContainer(docker.KillContainerOptions{ID: c.resource.Container.ID, Signal: signal, Context: ctx}); err != nil {
+	err := c.pool.Client.KillContainer(docker.KillContainerOptions{
+		ID: c.resource.Container.ID, Signal: signal, Context: ctx,
+	})
+	if err != nil {
 		return err
 	}
 	tick := time.NewTicker(pollEvery)

@@ -64,7 +64,8 @@ func TestKilledRunLeavesNothingBehind(t *testing.T) {
 					_, err := os.Stat(s.Dir)
 					return errors.Is(err, os.ErrNotExist)
 				})
-				eventually(t, "the server process is gone", func() bool { return syscall.Kill(s.PID, 0) != nil })
+				eventually(t, "the server process is gone",
+					func() bool { return syscall.Kill(s.PID, 0) != nil })
 			}
 			if s.Container != "" {
 				pool, err := dockertest.NewPool("")

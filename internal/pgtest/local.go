@@ -87,8 +87,12 @@ func (l *local) init(ctx context.Context) (version string, err error) {
 	if err := l.as.own(passwords); err != nil {
 		return "", err
 	}
-	// "password" is checked in one message each way, over loopback only; SCRAM costs each of a test's many connections more.
-	args := []string{"-D", l.data(), "-U", who.user, "--pwfile", passwords, "--auth=password", "--encoding=UTF8", "--locale=C", "--no-sync"}
+	// "password" is checked in one message each way, over loopback only; SCRAM costs each of a test's
+	// many connections more.
+	args := []string{
+		"-D", l.data(), "-U", who.user, "--pwfile", passwords, "--auth=password",
+		"--encoding=UTF8", "--locale=C", "--no-sync",
+	}
 	args = append(args, strings.Fields(os.Getenv("POSTGRES_INITDB_ARGS"))...)
 	if out, err := l.command(ctx, "initdb", args...).CombinedOutput(); err != nil {
 		return "", fmt.Errorf("initdb: %w: %s", err, strings.TrimSpace(string(out)))
@@ -184,7 +188,7 @@ func (l *local) restart(ctx context.Context, immediate bool) error {
 	return err
 }
 
-// close leaves the work to the supervisor, so that the way of a killed run is the only way there is.
+// close leaves the work to the supervisor: the way of a killed run is the only way there is.
 func (l *local) close() error {
 	err := l.supervisor.end(20 * time.Second)
 	if _, statErr := os.Stat(l.dir); statErr == nil {
@@ -223,8 +227,8 @@ func findBinaries() (string, error) {
 			return dir, nil
 		}
 	}
-	return "", errors.New("pgtest: no PostgreSQL server binaries (initdb, postgres) in PATH, in pg_config --bindir, " +
-		"or where Debian, Red Hat and Homebrew put them")
+	return "", errors.New("pgtest: no PostgreSQL server binaries (initdb, postgres) in PATH, " +
+		"in pg_config --bindir, or where Debian, Red Hat and Homebrew put them")
 }
 
 // versionIn is the number in a path such as /usr/lib/postgresql/17/bin, or 0.

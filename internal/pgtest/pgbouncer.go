@@ -16,8 +16,9 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// PgBouncer puts a pooler in the mode, "transaction" or "session", before the database, and returns the URL by way of it. It ignores
-// the given parameters of a connection, which it would refuse else. The test is skipped where it is not installed.
+// PgBouncer puts a pooler in the mode, "transaction" or "session", before the database, and returns
+// the URL by way of it. It ignores the given parameters of a connection, which it would refuse
+// else. The test is skipped where it is not installed.
 func PgBouncer(t testing.TB, rawURL, mode string, ignored ...string) string {
 	t.Helper()
 	path, err := exec.LookPath("pgbouncer")
@@ -83,11 +84,14 @@ func PgBouncer(t testing.TB, rawURL, mode string, ignored ...string) string {
 const RolePassword = "secret"
 
 // writePgBouncerConfig lets everybody in whom the server knows, and logs in there by the same name.
-func writePgBouncerConfig(t testing.TB, path string, server *url.URL, port int, mode string, ignored []string) {
+func writePgBouncerConfig(
+	t testing.TB, path string, server *url.URL, port int, mode string, ignored []string,
+) {
 	t.Helper()
 	password, _ := server.User.Password()
 	users := filepath.Join(filepath.Dir(path), "userlist.txt")
-	if err := os.WriteFile(users, fmt.Appendf(nil, "%q %q\n", server.User.Username(), password), 0o600); err != nil {
+	user := fmt.Appendf(nil, "%q %q\n", server.User.Username(), password)
+	if err := os.WriteFile(users, user, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	name := strings.TrimPrefix(server.Path, "/")
@@ -102,7 +106,8 @@ auth_file = %s
 auth_query = SELECT rolname, '%s' FROM pg_roles WHERE rolname = $1
 pool_mode = %s
 ignore_startup_parameters = %s
-`, name, server.Hostname(), server.Port(), name, server.User.Username(), port, users, RolePassword, mode, strings.Join(ignored, ","))
+`, name, server.Hostname(), server.Port(), name, server.User.Username(), port, users,
+		RolePassword, mode, strings.Join(ignored, ","))
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -20,7 +20,7 @@ func TestMain(m *testing.M) {
 	Main(m)
 }
 
-// helper is another test process: it starts a server, tells what it started, and waits to be killed.
+// helper is another test process. It starts a server, says what it started, and waits to be killed.
 func helper() {
 	s, err := Start(context.Background())
 	if err != nil {
@@ -61,7 +61,8 @@ func eventually(t *testing.T, what string, holds func() bool) {
 
 func TestUnknownKindIsAClearError(t *testing.T) {
 	_, err := startKind(t.Context(), "mysql")
-	want := `pgtest: PGLEADER_POSTGRES="mysql" is none of "docker", "local", a postgres:// URL, or empty`
+	want := `pgtest: PGLEADER_POSTGRES="mysql" is none of "docker", "local", ` +
+		`a postgres:// URL, or empty`
 	if err == nil || err.Error() != want {
 		t.Fatalf("got %v, want %s", err, want)
 	}
@@ -85,7 +86,10 @@ func TestNothingToRunOnSaysWhatToInstall(t *testing.T) {
 		t.Setenv("DOCKER_HOST", "tcp://127.0.0.1:1")
 	}
 	_, err := startKind(t.Context(), "")
-	for _, want := range []string{"start Docker", "install a PostgreSQL server", "set PGLEADER_POSTGRES", "pgtest: docker: ", "pgtest: local server"} {
+	for _, want := range []string{
+		"start Docker", "install a PostgreSQL server", "set PGLEADER_POSTGRES",
+		"pgtest: docker: ", "pgtest: local server",
+	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want it to say %q", err, want)
 		}
@@ -113,7 +117,8 @@ func TestFreshDatabasesAreMigratedAndIsolated(t *testing.T) {
 			}
 			var n int
 			empty := Open(t, driver, NewEmptyURL(t))
-			if err := empty.QueryRow("SELECT count(*) FROM pg_tables WHERE schemaname = 'public'").Scan(&n); err != nil || n != 0 {
+			const all = "SELECT count(*) FROM pg_tables WHERE schemaname = 'public'"
+			if err := empty.QueryRow(all).Scan(&n); err != nil || n != 0 {
 				t.Errorf("the empty database has %d tables (%v), want 0", n, err)
 			}
 		})
@@ -156,7 +161,9 @@ func exists(t *testing.T, s *Server, database string) bool {
 	}
 	defer conn.Close(context.Background())
 	var yes bool
-	if err := conn.QueryRow(t.Context(), "SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1)", database).Scan(&yes); err != nil {
+	err = conn.QueryRow(t.Context(),
+		"SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1)", database).Scan(&yes)
+	if err != nil {
 		t.Fatal(err)
 	}
 	return yes
@@ -262,7 +269,8 @@ func TestRestartKeepsAddressAndData(t *testing.T) {
 		}
 		after, err := startTime(t.Context(), url)
 		if err != nil || !after.After(before) {
-			t.Fatalf("immediate=%v: started at %v (%v), before the restart at %v", immediate, after, err, before)
+			t.Fatalf("immediate=%v: started at %v (%v), before the restart at %v",
+				immediate, after, err, before)
 		}
 		var n int
 		if err := ask(t.Context(), url, "SELECT count(*) FROM kept", &n); err != nil || n != i+1 {

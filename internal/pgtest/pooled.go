@@ -18,8 +18,8 @@ var PoolerSettings = map[string][2]string{
 }
 
 // ThroughPooler returns the URL by way of the pooler that Pooled asks for, or the URL itself where
-// it asks for none. A test can open it with any of Drivers: it has the settings of them all, and each
-// driver passes those that it does not know to the pooler, which drops them.
+// it asks for none. A test can open it with any of Drivers, for it has the settings of them all.
+// Each driver passes those that it does not know to the pooler, which drops them.
 func ThroughPooler(t testing.TB, rawURL string) string {
 	t.Helper()
 	if Pooled() == "" {

@@ -10,8 +10,8 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// Proxy stands between a client and Postgres and breaks the path on command. Everything is counted and held per protocol
-// byte stream, so the client must not use TLS; its URL sees to that.
+// Proxy stands between a client and Postgres and breaks the path on command. Everything is counted
+// and held per protocol byte stream, so the client must not use TLS; its URL sees to that.
 type Proxy struct {
 	// URL is the URL given to NewProxy, by way of the proxy.
 	URL string
@@ -104,14 +104,16 @@ func through(rawURL, address string) (string, error) {
 	return u.String(), nil
 }
 
-// Freeze stops every byte, both ways, on open connections and on new ones, which are still accepted. Connections stay up, and
-// a peer that closes one is not noticed by the other. When it returns, nothing passes any more; what arrives is held for Thaw.
+// Freeze stops every byte, both ways, on open connections and on new ones, which are still
+// accepted. Connections stay up, and a peer that closes one is not noticed by the other. When it
+// returns, nothing passes any more; what arrives is held for Thaw.
 func (p *Proxy) Freeze() { p.hold(true, true) }
 
-// FreezeReplies stops only what the server sends: statements still run, but their outcome stays unknown.
+// FreezeReplies stops only what the server sends. Statements still run, with an unknown outcome.
 func (p *Proxy) FreezeReplies() { p.hold(false, true) }
 
-// Thaw ends a Freeze or FreezeReplies; what was held is delivered. It does not revive what FreezeOpen froze.
+// Thaw ends a Freeze or FreezeReplies; what was held is delivered. It does not revive what
+// FreezeOpen froze.
 func (p *Proxy) Thaw() { p.hold(false, false) }
 
 func (p *Proxy) hold(toServerHeld, toClientHeld bool) {
@@ -122,8 +124,8 @@ func (p *Proxy) hold(toServerHeld, toClientHeld bool) {
 	p.settle()
 }
 
-// FreezeOpen freezes the connections that are open now, for ever, while new ones pass: the path is back, but a router in
-// between has forgotten the old connections.
+// FreezeOpen freezes the connections that are open now, for ever, while new ones pass. It is as if
+// the path were back, but a router in between had forgotten the old connections.
 func (p *Proxy) FreezeOpen() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -151,7 +153,9 @@ func (p *Proxy) underWay() bool {
 	return false
 }
 
-func (p *Proxy) stopped(l *link, dir direction) bool { return !l.closed && (l.stranded || p.held[dir]) }
+func (p *Proxy) stopped(l *link, dir direction) bool {
+	return !l.closed && (l.stranded || p.held[dir])
+}
 
 // Cut resets all connections at both ends and refuses new ones, until Restore.
 func (p *Proxy) Cut() {
@@ -183,8 +187,8 @@ func (p *Proxy) Restore() error {
 	return nil
 }
 
-// RoundTrips counts how often a client had the last word and the server was to speak: once for every time that the direction
-// turned towards the server. Logging in counts too, so take the difference between two calls.
+// RoundTrips counts how often the direction turned towards the server: a client had the last word,
+// and the server was to speak. Logging in counts too, so take the difference between two calls.
 func (p *Proxy) RoundTrips() int64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()

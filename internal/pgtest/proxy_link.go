@@ -68,7 +68,7 @@ func (p *Proxy) await(l *link, dir direction) bool {
 	return !l.closed
 }
 
-// pump carries bytes one way. The end of a stream travels like a byte: held while frozen, then passed on.
+// pump carries bytes one way. The end travels like a byte: held while frozen, then passed on.
 func (p *Proxy) pump(l *link, dir direction, dst, src net.Conn) {
 	buf := make([]byte, 32<<10)
 	for {

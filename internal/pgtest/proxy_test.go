@@ -109,7 +109,8 @@ func TestFrozenPathHidesTheEndOfAConnection(t *testing.T) {
 	receiveNothing(t, server)
 	p.Thaw()
 	server.SetReadDeadline(time.Now().Add(10 * time.Second))
-	if _, err := server.Read(make([]byte, 1)); !errors.Is(err, io.EOF) && !errors.Is(err, syscall.ECONNRESET) {
+	_, err := server.Read(make([]byte, 1))
+	if !errors.Is(err, io.EOF) && !errors.Is(err, syscall.ECONNRESET) {
 		t.Fatalf("got %v, want the end of the connection", err)
 	}
 	server.Close()
@@ -221,7 +222,8 @@ func TestRoundTripsAreThoseOfTheProtocol(t *testing.T) {
 	}
 }
 
-// connect takes one connection out of the pool: pgx pings one that comes from the pool for the second time, or after a second.
+// connect takes one connection out of the pool: pgx pings one that comes from the pool for the
+// second time, or after a second.
 func connect(t *testing.T, db *sql.DB) *sql.Conn {
 	t.Helper()
 	conn, err := db.Conn(t.Context())

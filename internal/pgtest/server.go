@@ -1,11 +1,13 @@
-// Package pgtest runs one throwaway Postgres for tests, the demo and benchmarks, and gives each test a database of its own.
+// Package pgtest runs one throwaway Postgres for tests, the demo and benchmarks, and gives each
+// test a database of its own.
 //
-// The environment says which Postgres: PGLEADER_POSTGRES is a postgres:// URL (that server is used as it is, and only
-// databases of this package's making are created and dropped there), "docker", "local", or empty. Empty prefers Docker where
-// an engine answers and the image is there or can be pulled, then server binaries found on the machine.
-// PGLEADER_POSTGRES_IMAGE names the image, default postgres:17. POSTGRES_USER, POSTGRES_PASSWORD and POSTGRES_INITDB_ARGS
-// mean what they mean to the official image, for local servers too. PGLEADER_POSTGRES_SETTINGS is a list of name=value, separated
-// by spaces, for the server's command line.
+// The environment says which Postgres: PGLEADER_POSTGRES is a postgres:// URL, "docker", "local",
+// or empty. A server with a URL is used as it is: only databases of this package's making are
+// created and dropped there. Empty prefers Docker where an engine answers and the image is there or
+// can be pulled, then server binaries found on the machine. PGLEADER_POSTGRES_IMAGE names the
+// image, default postgres:17. POSTGRES_USER, POSTGRES_PASSWORD and POSTGRES_INITDB_ARGS mean what
+// they mean to the official image, for local servers too. PGLEADER_POSTGRES_SETTINGS is a list of
+// name=value, separated by spaces, for the server's command line.
 //
 // What was started goes away with the process that started it, however that process ends.
 package pgtest
@@ -29,8 +31,8 @@ import (
 // DefaultImage is the image used in Docker unless PGLEADER_POSTGRES_IMAGE names another.
 const DefaultImage = "postgres:17"
 
-// startTimeout bounds one start or restart: initdb on a slow disk, or the first start of a container. Pulling an image has a
-// bound of its own.
+// startTimeout bounds one start or restart: initdb on a slow disk, or the first start of a
+// container. Pulling an image has a bound of its own.
 const startTimeout = 2 * time.Minute
 
 // pollEvery is how often a condition that nothing announces is looked at.
@@ -60,7 +62,8 @@ type runner interface {
 	close() error
 }
 
-// Start runs the Postgres that the environment asks for. ctx bounds the start, not the server's life: Close ends that.
+// Start runs the Postgres that the environment asks for. ctx bounds the start, not the server's
+// life: Close ends that.
 func Start(ctx context.Context) (*Server, error) {
 	return startKind(ctx, os.Getenv("PGLEADER_POSTGRES"))
 }
@@ -76,7 +79,8 @@ func startKind(ctx context.Context, kind string) (*Server, error) {
 	case isURL(kind):
 		return attach(ctx, kind)
 	}
-	return nil, fmt.Errorf(`pgtest: PGLEADER_POSTGRES=%q is none of "docker", "local", a postgres:// URL, or empty`, kind)
+	return nil, fmt.Errorf(`pgtest: PGLEADER_POSTGRES=%q is none of "docker", "local", `+
+		`a postgres:// URL, or empty`, kind)
 }
 
 func isURL(s string) bool {
@@ -92,8 +96,9 @@ func startAny(ctx context.Context) (*Server, error) {
 	if localErr == nil {
 		return server, nil
 	}
-	return nil, fmt.Errorf("pgtest: no Postgres to test on; start Docker, or install a PostgreSQL server (Debian: apt install "+
-		"postgresql; macOS: brew install postgresql), or set PGLEADER_POSTGRES to a postgres:// URL\n%w",
+	return nil, fmt.Errorf("pgtest: no Postgres to test on; start Docker, or install a PostgreSQL "+
+		"server (Debian: apt install postgresql; macOS: brew install postgresql), "+
+		"or set PGLEADER_POSTGRES to a postgres:// URL\n%w",
 		errors.Join(dockerErr, localErr))
 }
 
@@ -119,8 +124,9 @@ func (s *Server) Kind() string { return s.kind }
 // CanRestart reports whether Restart works: not for a server named by a URL.
 func (s *Server) CanRestart() bool { return s.host != nil }
 
-// Restart stops the server, fast or, with immediate, as a crash would, and starts it again on the same port. It returns when
-// the server accepts connections, or an error matching errors.ErrUnsupported for a server named by a URL.
+// Restart stops the server, fast or, with immediate, as a crash would, and starts it again on the
+// same port. It returns when the server accepts connections, or an error matching
+// errors.ErrUnsupported for a server named by a URL.
 func (s *Server) Restart(ctx context.Context, immediate bool) error {
 	if s.host == nil {
 		return fmt.Errorf("pgtest: restart a server %s: %w", s.Where, errors.ErrUnsupported)
@@ -133,11 +139,13 @@ func (s *Server) Restart(ctx context.Context, immediate bool) error {
 	return nil
 }
 
-// StallCommits makes every commit wait, as on a disk that does not answer: what was written keeps its locks, and nobody sees it. A standby
-// that does not exist is what they wait for. The server begins to do so a moment later, and stops a moment after resume.
+// StallCommits makes every commit wait, as on a disk that does not answer: what was written keeps
+// its locks, and nobody sees it. A standby that does not exist is what they wait for. The server
+// begins to do so a moment later, and stops a moment after resume.
 func (s *Server) StallCommits(ctx context.Context) (resume func() error, err error) {
 	set := func(standby string) error {
-		if err := execute(ctx, s.URL, "ALTER SYSTEM SET synchronous_standby_names = '"+standby+"'"); err != nil {
+		alter := "ALTER SYSTEM SET synchronous_standby_names = '" + standby + "'"
+		if err := execute(ctx, s.URL, alter); err != nil {
 			return err
 		}
 		return execute(ctx, s.URL, "SELECT pg_reload_conf()")
@@ -157,7 +165,7 @@ func (s *Server) Close() error {
 	return nil
 }
 
-// credentials are the superuser's; the password is random, as other users of the machine can reach the port.
+// credentials are the superuser's. The password is random: other users can reach the port.
 type credentials struct{ user, password string }
 
 func newCredentials() credentials {
@@ -182,8 +190,9 @@ func (c credentials) url(host string, port int) string {
 	return u.String()
 }
 
-// settings are given to every server on its command line. Only fsync departs from a production server: the WAL is written as
-// usual, so its volume can be measured, but survives no power cut. The last of several values for one name counts.
+// settings are given to every server on its command line. Only fsync departs from a production
+// server: the WAL is written as usual, so its volume can be measured, but survives no power cut.
+// The last of several values for one name counts.
 func settings() []string {
 	args := []string{"-c", "max_connections=400", "-c", "fsync=off"}
 	for setting := range strings.FieldsSeq(os.Getenv("PGLEADER_POSTGRES_SETTINGS")) {
@@ -192,7 +201,8 @@ func settings() []string {
 	return args
 }
 
-// freePort picks a port below the range that outgoing connections draw from, so that it is still free for a restart.
+// freePort picks a port below the range that outgoing connections draw from, so that it is still
+// free for a restart.
 func freePort() (int, error) {
 	for range 100 {
 		port := 15000 + mathrand.IntN(17000)

@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// PrivateLocal is Private for a test that needs replication: a server from binaries of this machine, whatever PGLEADER_POSTGRES says. The
-// test is skipped where there are none.
+// PrivateLocal is Private for a test that needs replication: a server from binaries of this
+// machine, whatever PGLEADER_POSTGRES says. The test is skipped where there are none.
 func PrivateLocal(t testing.TB) *Server {
 	t.Helper()
 	if bin, err := findBinaries(); err != nil || !isProgram(filepath.Join(bin, "pg_basebackup")) {
@@ -35,7 +35,8 @@ func closeAfter(t testing.TB, s *Server) {
 	})
 }
 
-// Standby starts a streaming standby of a server that PrivateLocal started, with the application_name standby.
+// Standby starts a streaming standby of a server that PrivateLocal started, with the
+// application_name standby.
 func (s *Server) Standby(t testing.TB) *Server {
 	t.Helper()
 	primary, ok := s.host.(*local)
@@ -66,7 +67,8 @@ func (l *local) standby(ctx context.Context, primaryURL string) (_ *Server, err 
 			err = errors.Join(err, s.close())
 		}
 	}()
-	out, err := s.command(ctx, "pg_basebackup", "-d", primaryURL+"&application_name=standby", "-D", s.data(),
+	out, err := s.command(ctx, "pg_basebackup",
+		"-d", primaryURL+"&application_name=standby", "-D", s.data(),
 		"-R", "-X", "stream", "--checkpoint=fast", "--no-sync").CombinedOutput()
 	if err != nil {
 		return nil, fmt.Errorf("pg_basebackup: %w: %s", err, strings.TrimSpace(string(out)))
@@ -74,12 +76,14 @@ func (l *local) standby(ctx context.Context, primaryURL string) (_ *Server, err 
 	if s.port, err = freePort(); err != nil {
 		return nil, err
 	}
-	s.url = strings.Replace(primaryURL, net.JoinHostPort("127.0.0.1", strconv.Itoa(l.port)), net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port)), 1)
+	s.url = strings.Replace(primaryURL, net.JoinHostPort("127.0.0.1", strconv.Itoa(l.port)),
+		net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port)), 1)
 	version, err := s.start(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return &Server{URL: s.url, Version: version, Where: fmt.Sprintf("on 127.0.0.1:%d, a standby", s.port), kind: "local", host: s}, nil
+	where := fmt.Sprintf("on 127.0.0.1:%d, a standby", s.port)
+	return &Server{URL: s.url, Version: version, Where: where, kind: "local", host: s}, nil
 }
 
 // Stop stops a local server, as a crash would, until Restart.

@@ -8,15 +8,16 @@ import (
 	"time"
 )
 
-// supervisor is a shell that waits for this process to end, by whatever death, and cleans up after it: kill -9 runs no
-// deferred function, but it closes a pipe.
+// supervisor is a shell that waits for this process to end, by whatever death, and cleans up. A
+// kill -9 runs no deferred function, but it closes a pipe.
 type supervisor struct {
 	pipe io.Closer
 	cmd  *exec.Cmd
 }
 
-// A crashed initdb leaves "-pid" in the file, hence the ${pid#-}; without it kill would aim at a process group. The loop goes
-// on until the directory stays away, as a server that was just being started can still write there.
+// A crashed initdb leaves "-pid" in the file, hence the ${pid#-}; without it kill would aim at a
+// process group. The loop goes on until the directory stays away, as a server that was just being
+// started can still write there.
 const superviseScript = `
 trap '' HUP INT TERM
 cat >/dev/null

@@ -22,8 +22,8 @@ var shared struct {
 	err    error
 }
 
-// Main is the whole TestMain of a package whose tests use this one: it runs the tests, removes the server that they used, if
-// any, and exits. Without it the server goes too, but a moment after the process.
+// Main is the whole TestMain of a package whose tests use this one. It runs the tests, removes the
+// server that they used, if any, and exits. Without it the server goes soon after the process.
 func Main(m *testing.M) { os.Exit(Run(m)) }
 
 // Run is Main for a package that has more to do: it returns the exit status.
@@ -38,7 +38,8 @@ func Run(m *testing.M) int {
 	return code
 }
 
-// Shared is the server that the tests of this process share. Do not restart it or change its settings; see Private.
+// Shared is the server that the tests of this process share. Do not restart it or change its
+// settings; see Private.
 func Shared(t testing.TB) *Server {
 	t.Helper()
 	shared.once.Do(func() {
@@ -53,7 +54,8 @@ func Shared(t testing.TB) *Server {
 	return shared.server
 }
 
-// NewURL makes a fresh, migrated database on the shared server, gone when the test ends, and returns its URL.
+// NewURL makes a fresh, migrated database on the shared server, gone when the test ends, and
+// returns its URL.
 func NewURL(t testing.TB) string {
 	t.Helper()
 	return newDatabase(t, Shared(t), true)
@@ -92,9 +94,10 @@ func Open(t testing.TB, driver, url string) *sql.DB {
 	return db
 }
 
-// Private starts a server for this test alone, to restart it or change its settings. CreateDatabase gives it databases, which
-// go with it when the test ends. Where PGLEADER_POSTGRES is a URL, it is started as PGLEADER_POSTGRES_PRIVATE says ("docker",
-// "local" or, to take what is there, empty), and if nothing is there the test is skipped.
+// Private starts a server for this test alone, to restart it or change its settings. CreateDatabase
+// gives it databases, which go with it when the test ends. Where PGLEADER_POSTGRES is a URL, it is
+// started as PGLEADER_POSTGRES_PRIVATE says: "docker", "local" or, to take what is there, empty. If
+// nothing is there the test is skipped.
 func Private(t testing.TB) *Server {
 	t.Helper()
 	kind := os.Getenv("PGLEADER_POSTGRES")

@@ -58,7 +58,7 @@ func (c *checker) successor(job string, token int64) (LeaseChange, bool) {
 	return LeaseChange{}, false
 }
 
-// overtaken returns the first change after which the token was not the job's any more, be it an operator's.
+// overtaken returns the first change after which the token was not the job's, also an operator's.
 func (c *checker) overtaken(job string, token int64) (LeaseChange, bool) {
 	for _, l := range c.byJob[job] {
 		if l.Token > token {

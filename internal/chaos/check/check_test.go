@@ -66,7 +66,7 @@ func slot(seq int64, n int, old, state string, before, tries int) SlotChange {
 	}
 }
 
-// good is a history without a fault: a leads, writes and resigns; b follows, writes, and runs a slot.
+// good is a history without a fault: a leads, writes and resigns; then b writes and runs a slot.
 func good() History {
 	first := begins(1, 0, "a", 1)
 	kept := renewed(2, 300, first)
@@ -75,14 +75,18 @@ func good() History {
 	third := begins(7, 0, "b", 1)
 	third.Job = "slots"
 	return History{
-		Timing:   Timing{TTL: time.Second, Look: 250 * time.Millisecond, Margin: 100 * time.Millisecond, SlotEvery: time.Second},
+		Timing: Timing{
+			TTL: time.Second, Look: 250 * time.Millisecond, Margin: 100 * time.Millisecond,
+			SlotEvery: time.Second,
+		},
 		Jobs:     []string{"job"},
 		SlotJobs: []string{"slots"},
 		Operator: "operator:",
 		Records: []Record{
 			record("a", Campaign, 0, 0, 0), record("b", Campaign, 0, 0, 0),
 			record("a", Elected, 1, 1, 1), record("a", Begin, 1, 2, 2), tick("a", 1, 400),
-			write("a", 1, 500, 520, 0, 11, OK), record("a", End, 1, 650, 650), record("a", Resigned, 1, 710, 710),
+			write("a", 1, 500, 520, 0, 11, OK), record("a", End, 1, 650, 650),
+			record("a", Resigned, 1, 710, 710),
 			record("b", Elected, 2, 801, 801), record("b", Begin, 2, 802, 802), tick("b", 2, 850),
 			write("b", 2, 900, 910, 11, 12, OK),
 		},
@@ -120,7 +124,9 @@ func TestEveryBrokenPromiseIsFound(t *testing.T) {
 		{"the row is deleted", "was deleted", func(h *History) {
 			h.Leases[2] = LeaseChange{Seq: 4, At: ms(700), Op: "DELETE", Job: "job", OldToken: 1}
 		}},
-		{"the row is created twice", "created again", func(h *History) { h.Leases[3] = begins(5, 800, "b", 2) }},
+		{"the row is created twice", "created again", func(h *History) {
+			h.Leases[3] = begins(5, 800, "b", 2)
+		}},
 		{"a token falls", "comes after", func(h *History) { h.Leases[3].OldToken = 3 }},
 		{"a token changes hands", "went from", func(h *History) { h.Leases[3].Token = 1 }},
 		{"a renewal brings a lease back", "brought back", func(h *History) {
@@ -138,7 +144,8 @@ func TestEveryBrokenPromiseIsFound(t *testing.T) {
 			h.Records = append(h.Records, record("a", Elected, 1, 20, 20))
 		}},
 		{"two processes are elected under one token", "were both elected", func(h *History) {
-			h.Records = append(h.Records, record("b", Elected, 2, 820, 820), record("c", Elected, 2, 830, 830))
+			h.Records = append(h.Records, record("b", Elected, 2, 820, 820),
+				record("c", Elected, 2, 830, 830))
 		}},
 		{"an election that the table does not know", "never had", func(h *History) {
 			h.Records = append(h.Records, record("c", Elected, 9, 990, 990))
@@ -149,8 +156,12 @@ func TestEveryBrokenPromiseIsFound(t *testing.T) {
 		{"a leader goes on beside its successor", "took itself for the leader", func(h *History) {
 			h.Records = append(h.Records, tick("a", 1, 810))
 		}},
-		{"a lease is released while the work goes on", "was released", func(h *History) { h.Records[6].At = ms(760) }},
-		{"a lease is released while the work never returned", "was released", func(h *History) { h.Records[6].Kind = "other" }},
+		{"a lease is released while the work goes on", "was released", func(h *History) {
+			h.Records[6].At = ms(760)
+		}},
+		{"a lease is released while the work never returned", "was released", func(h *History) {
+			h.Records[6].Kind = "other"
+		}},
 		{"a stale write commits", "after token 2", func(h *History) {
 			h.Writes[0].Seq = 10
 		}},
@@ -160,8 +171,12 @@ func TestEveryBrokenPromiseIsFound(t *testing.T) {
 			h.Writes = []Write{{Seq: 5, Job: "job", Worker: "a", Token: 1, Value: 11}}
 		}},
 		{"a confirmed write is lost", "is not there", func(h *History) { h.Writes = h.Writes[:1] }},
-		{"a refused write is there", "was refused and is there", func(h *History) { h.Records[5].Outcome = Refused }},
-		{"a write that does not see the one before", "no order", func(h *History) { h.Records[11].Read = 0 }},
+		{"a refused write is there", "was refused and is there", func(h *History) {
+			h.Records[5].Outcome = Refused
+		}},
+		{"a write that does not see the one before", "no order", func(h *History) {
+			h.Records[11].Read = 0
+		}},
 		{"a write after a successor's election", "no order", func(h *History) {
 			h.Records = append(h.Records, write("a", 1, 950, 960, 12, 13, OK))
 		}},
@@ -181,15 +196,21 @@ func TestEveryBrokenPromiseIsFound(t *testing.T) {
 			h.Slots[1] = slot(9, 20, "running", "abandoned", 1, 0)
 			h.Slots = append(h.Slots, slot(10, 30, "abandoned", "abandoned", 0, -1))
 		}},
-		{"a slot begins before its time", "before its time", func(h *History) { h.Slots[0].At = ms(-10) }},
+		{"a slot begins before its time", "before its time", func(h *History) {
+			h.Slots[0].At = ms(-10)
+		}},
 		{"a slot is begun by a term that is over", "had begun", func(h *History) {
 			next := begins(8, 0, "c", 2).after(h.Leases[4])
 			next.Job, next.Acquired, next.At, next.Expires = "slots", ms(1000), ms(1000), ms(2000)
 			h.Leases = append(h.Leases, next)
 			h.Slots[0].Seq, h.Slots[1].Seq = 9, 10
 		}},
-		{"an effect is there twice", "2 effects", func(h *History) { h.Effects = append(h.Effects, h.Effects[0]) }},
-		{"an effect of a slot that failed", "1 effects", func(h *History) { h.Slots[1].State = "failed" }},
+		{"an effect is there twice", "2 effects", func(h *History) {
+			h.Effects = append(h.Effects, h.Effects[0])
+		}},
+		{"an effect of a slot that failed", "1 effects", func(h *History) {
+			h.Slots[1].State = "failed"
+		}},
 		{"an effect without a slot", "no record", func(h *History) { h.Effects[0].Slot = ms(5000) }},
 		{"nobody leads again", "nobody led after", func(h *History) { h.Healed = ms(2000) }},
 		{"somebody leads again late", "nobody led for", func(h *History) {

@@ -1,19 +1,21 @@
-// Package check judges what the workers of a chaos run did. It knows the promises of docs/guarantees.md and nothing of
-// the code that is to keep them: its input is what the workers said, and what triggers in the database saw.
+// Package check judges what the workers of a chaos run did. It knows the promises of
+// docs/guarantees.md, and nothing of the code that is to keep them. Its input is what the workers
+// said, and what triggers in the database saw.
 package check
 
 import "time"
 
-// Kinds of records. A worker writes a record when it has happened, so a process that is killed leaves a true beginning
-// of its story.
+// Kinds of records. A worker writes a record when it has happened, so a process that is killed
+// leaves a true beginning of its story.
 const (
 	Campaign = "campaign" // it begins to ask for the job
 	Elected  = "elected"  // it leads under Token
 	Begin    = "begin"    // work begins under Token
-	Tick     = "tick"     // its context was alive after the database's clock showed Before, and not known to be so at After
-	Writing  = "writing"  // it begins a guarded write of Value
-	Written  = "write"    // a guarded write of Value, which found Read, has ended with Outcome
-	End      = "end"      // work is about to return
+	// Its context was alive after the database's clock showed Before. Whether at After is not known.
+	Tick     = "tick"
+	Writing  = "writing" // it begins a guarded write of Value
+	Written  = "write"   // a guarded write of Value, which found Read, has ended with Outcome
+	End      = "end"     // work is about to return
 	Lost     = "lost"
 	Resigned = "resigned"
 	Stall    = "stall" // the whole process did not run from From to At
@@ -31,7 +33,8 @@ const (
 	Unknown = "unknown" // the answer to the commit is not known
 )
 
-// A Record is one line of a worker's story. From and At are its own clock; Before and After are the database's.
+// A Record is one line of a worker's story. From and At are of its own clock, Before and After of
+// the database's.
 type Record struct {
 	Worker  string    `json:"worker,omitempty"` // name and incarnation
 	Kind    string    `json:"kind"`
@@ -47,7 +50,7 @@ type Record struct {
 	Cause   string    `json:"cause,omitempty"`
 }
 
-// A LeaseChange is one change of a lease row, as a trigger saw it. Seq orders it among all changes and writes.
+// A LeaseChange is one change of a lease row, as a trigger saw it. Seq orders changes and writes.
 type LeaseChange struct {
 	Seq                          int64
 	At                           time.Time

@@ -2,9 +2,9 @@ package check
 
 import "time"
 
-// leases checks the life of every row: at any moment of the database's time at most one lease is live, tokens grow, and
-// nothing is brought back. There is one row for a job, so two live terms would be one that ends another before its
-// time.
+// leases checks the life of every row. At any moment of the database's time at most one lease is
+// live, tokens grow, and nothing is brought back. There is one row for a job, so two live terms
+// would be one that ends another before its time.
 func (c *checker) leases() {
 	for _, changes := range c.byJob {
 		for i, l := range changes {
@@ -46,22 +46,25 @@ func (c *checker) change(i int, l LeaseChange) {
 	}
 }
 
-// takeover begins a term: not before the last one's lease has ended, unless it was the same process's.
+// takeover begins a term, after the end of the last one's lease unless its process was the same.
 func (c *checker) takeover(l LeaseChange) {
 	if l.Acquired.Before(l.OldExpires) && l.Holder != l.OldHolder {
 		c.broken("%s: %s took the job under token %d at %s, while token %d of %s had it until %s",
 			l.Job, l.Holder, l.Token, at(l.Acquired), l.OldToken, l.OldHolder, at(l.OldExpires))
 	}
-	const slack = 500 * time.Millisecond // from the row's new version to the trigger, on a busy machine
+	// slack is what a busy machine may take from the row's new version to the trigger.
+	const slack = 500 * time.Millisecond
 	if left := l.Expires.Sub(l.At); left > c.Timing.TTL || left < c.Timing.TTL-slack {
-		c.broken("%s: token %d has %v to live when it is written, want %v", l.Job, l.Token, left, c.Timing.TTL)
+		c.broken("%s: token %d has %v to live when it is written, want %v",
+			l.Job, l.Token, left, c.Timing.TTL)
 	}
 }
 
 // renewal goes on with a term: only while its lease lives.
 func (c *checker) renewal(l LeaseChange) {
-	// The statement looks at the clock to see whether the lease lives, and again to prolong it. A server process that does not
-	// run in between may bring back a lease that has just ended; whoever had taken it meanwhile would have kept it.
+	// The statement looks at the clock to see whether the lease lives, and again to prolong it. A
+	// server process that does not run in between may bring back a lease that has just ended. Whoever
+	// had taken it meanwhile would have kept it.
 	const between = 100 * time.Millisecond
 	if l.Renewed.Sub(l.OldExpires) > between {
 		c.broken("%s: token %d of %s was brought back at %s, after its lease had ended at %s",
@@ -73,7 +76,8 @@ func (c *checker) renewal(l LeaseChange) {
 	// Not by when it is written: an update that waits for a lock was worked out before the wait.
 	const slack = 250 * time.Millisecond // between two readings of the clock in one statement
 	if lives := l.Expires.Sub(l.Renewed); lives < c.Timing.TTL || lives > c.Timing.TTL+slack {
-		c.broken("%s: a renewal of token %d lets it live for %v, want %v", l.Job, l.Token, lives, c.Timing.TTL)
+		c.broken("%s: a renewal of token %d lets it live for %v, want %v",
+			l.Job, l.Token, lives, c.Timing.TTL)
 	}
 }
 
@@ -99,7 +103,8 @@ func (c *checker) processes() {
 			}
 			owner[r.Job][r.Token] = r.Worker
 			if !c.granted(r.Job, r.Token) {
-				c.broken("%s: %s was elected under token %d, which the table never had", r.Job, r.Worker, r.Token)
+				c.broken("%s: %s was elected under token %d, which the table never had",
+					r.Job, r.Worker, r.Token)
 			}
 		}
 	}

@@ -2,7 +2,7 @@ package check
 
 import "time"
 
-// liveness checks that every job has a leader again within the TTL and one look after the last fault.
+// liveness checks that every job is led again within the TTL and one look after the last fault.
 func (c *checker) liveness() {
 	if c.Healed.IsZero() {
 		return
@@ -31,8 +31,8 @@ func (c *checker) liveness() {
 	}
 }
 
-// ledSince returns the first moment from the given one on at which somebody worked: under a term that began then, or
-// had begun before and is heard of again. A process that was killed is not.
+// ledSince returns the first moment from the given one on at which somebody worked. The term began
+// then, or it had begun before and is heard of again: that of a killed process is not.
 func (c *checker) ledSince(job string, since time.Time) (first time.Time, ok bool) {
 	begun := make(map[int64]time.Time)
 	for _, r := range c.Records {

@@ -7,9 +7,9 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// linearizable asks whether there is an order of all that the processes did, each thing somewhere between its beginning
-// and its end, in which a single lease with a register under its guard would have given the same answers. It looks at
-// what the processes said alone.
+// linearizable asks whether a single lease with a register under its guard would have given the
+// same answers. For that there must be an order of all that the processes did, each thing somewhere
+// between its beginning and its end. It looks at what the processes said alone.
 func (c *checker) linearizable() {
 	for _, job := range c.Jobs {
 		ops := c.operations(job)
@@ -41,7 +41,9 @@ func step(s state, r Record) (bool, state) {
 	switch r.Kind {
 	case Elected:
 		return r.Token > s.token, state{r.Token, s.value}
-	case Dismiss: // the operator's token replaces the term's; its process may have died before it said that it led
+	// The operator's token replaces the term's. That one's process may have died before it said that
+	// it led.
+	case Dismiss:
 		return r.Token >= s.token, state{r.Token + 1, s.value}
 	case Looked:
 		return r.Token >= s.token, state{r.Token, s.value}
@@ -64,13 +66,14 @@ const (
 	never    = 1<<62 - 1 // it is not known when the write ended, if it has
 )
 
-// operations turns the records of a job into intervals. An election may have been decided at any time since its process
-// began to ask for it.
+// operations turns the records of a job into intervals. An election may have been decided at any
+// time since its process began to ask for it.
 func (c *checker) operations(job string) []porcupine.Operation {
 	var ops []porcupine.Operation
 	asking := make(map[string]time.Time)
 	clients := make(map[string]int)
-	open := make(map[int64]porcupine.Operation) // writes whose process was killed before it said how they ended
+	// open are writes whose process was killed before it said how they ended.
+	open := make(map[int64]porcupine.Operation)
 	for _, r := range c.Records {
 		if r.Job != job {
 			continue
@@ -78,7 +81,9 @@ func (c *checker) operations(job string) []porcupine.Operation {
 		if _, ok := clients[r.Worker]; !ok {
 			clients[r.Worker] = len(clients)
 		}
-		op := porcupine.Operation{ClientId: clients[r.Worker], Input: r, Call: r.From.UnixNano(), Return: r.At.UnixNano()}
+		op := porcupine.Operation{
+			ClientId: clients[r.Worker], Input: r, Call: r.From.UnixNano(), Return: r.At.UnixNano(),
+		}
 		switch r.Kind {
 		case Campaign:
 			asking[r.Worker] = r.At

@@ -9,8 +9,8 @@ type slotKey struct {
 	slot time.Time
 }
 
-// slots checks that every slot was decided once, by whoever led the job, and that what "done" slots wrote is there
-// once.
+// slots checks that every slot was decided once, by whoever led the job, and that what "done" slots
+// wrote is there once.
 func (c *checker) slots() {
 	final := make(map[slotKey]SlotChange)
 	first, last := make(map[string]time.Time), make(map[string]time.Time)
@@ -73,8 +73,8 @@ func (c *checker) slotChange(s, before SlotChange) {
 	if s.Slot.After(s.At) {
 		c.broken("%s: slot %v was %s before its time, at %v", s.Job, s.Slot, s.State, s.At)
 	}
-	// A slot that failed, or was given up, may be recorded so as long as no successor has looked at it. Beginning one,
-	// or completing it, is for the leader alone.
+	// A slot that failed, or was given up, may be recorded so as long as no successor has looked at
+	// it. Beginning one, or completing it, is for the leader alone.
 	next, ok := c.overtaken(s.Job, s.Token)
 	if ok && s.Seq > next.Seq && s.State != "abandoned" && s.State != "failed" {
 		c.broken("%s: slot %v became %s under token %d, after token %d of %s had begun",
@@ -88,7 +88,8 @@ func (c *checker) allowed(s SlotChange) bool {
 		return s.State == "running" && s.Tries == 1 || s.State == "missed" && s.Tries == 0
 	case "running":
 		if s.State == "running" { // taken over, or an answer to the claim got lost
-			return s.Token > s.OldToken && s.Tries == s.OldAttempt+1 || s.Token == s.OldToken && s.Tries == s.OldAttempt
+			return s.Token > s.OldToken && s.Tries == s.OldAttempt+1 ||
+				s.Token == s.OldToken && s.Tries == s.OldAttempt
 		}
 		if s.Token != s.OldToken {
 			return false

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// ticks checks that a term's context had ended before a successor began. A tick says that the context was alive after
-// the database's clock had shown Before. Of a process that did not run nothing can be asked: when it goes on it may act
-// once as a stale leader. Those are counted.
+// ticks checks that a term's context had ended before a successor began. A tick says that the
+// context was alive after the database's clock had shown Before. Of a process that did not run
+// nothing can be asked: when it goes on it may act once as a stale leader. Those are counted.
 func (c *checker) ticks() {
 	for _, r := range c.Records {
 		if r.Kind != Tick {
@@ -24,7 +24,8 @@ func (c *checker) ticks() {
 		case c.stalled(r.Worker, next.Acquired.Add(-c.Timing.TTL), r.Before):
 			c.report.Stalled++
 		default:
-			c.broken("%s: %s took itself for the leader under token %d at %s, and token %d of %s had begun at %s",
+			c.broken("%s: %s took itself for the leader under token %d at %s, "+
+				"and token %d of %s had begun at %s",
 				r.Job, r.Worker, r.Token, at(r.Before), next.Token, next.Holder, at(next.Acquired))
 		}
 	}
@@ -33,20 +34,20 @@ func (c *checker) ticks() {
 // wake is how long after a pause a process may need to find out.
 const wake = 300 * time.Millisecond
 
-// paused reports whether the worker was stopped for longer than the margin, and still was when the successor began, or
-// had just woken up.
+// paused reports whether the worker was stopped for longer than the margin, and still was when the
+// successor began, or had just woken up.
 func (c *checker) paused(worker string, from, to time.Time) bool {
 	for _, p := range c.Pauses {
-		if p.Worker == worker && p.To.Sub(p.From) > c.Timing.Margin && p.From.Before(to) && p.To.Add(wake).After(from) &&
-			to.Before(p.To.Add(wake)) {
+		if p.Worker == worker && p.To.Sub(p.From) > c.Timing.Margin &&
+			p.From.Before(to) && p.To.Add(wake).After(from) && to.Before(p.To.Add(wake)) {
 			return true
 		}
 	}
 	return false
 }
 
-// stalled reports whether a worker, or if none is named any, was not run by the machine for long between the two
-// moments.
+// stalled reports whether a worker, or if none is named any, was not run by the machine for long
+// between the two moments.
 func (c *checker) stalled(worker string, from, to time.Time) bool {
 	for _, r := range c.Records {
 		if r.Kind != Stall || worker != "" && r.Worker != worker {
@@ -96,7 +97,8 @@ func (c *checker) work() {
 	c.pairs()
 }
 
-// pairs checks that every term that a process reported was reported as over at most once, and before its next one.
+// pairs checks that every term that a process reported was reported as over at most once, and
+// before its next one.
 func (c *checker) pairs() {
 	over := make(map[string]string)
 	for _, r := range c.Records {

@@ -1,8 +1,8 @@
 package check
 
-// writes checks guarded writes: what a worker was told is what happened, and none of an older term commits after a
-// newer one has begun. The sequence numbers of writes and of changes of the lease come from one sequence, and a
-// takeover waits for the commit of whoever guards.
+// writes checks guarded writes: what a worker was told is what happened, and none of an older term
+// commits after a newer one has begun. The sequence numbers of writes and of changes of the lease
+// come from one sequence, and a takeover waits for the commit of whoever guards.
 func (c *checker) writes() {
 	type key struct {
 		job   string
@@ -14,7 +14,8 @@ func (c *checker) writes() {
 		there[key{w.Job, w.Value}] = true
 		c.report.Writes++
 		if w.Token < highest[w.Job] {
-			c.broken("%s: %s wrote under token %d after token %d had written", w.Job, w.Worker, w.Token, highest[w.Job])
+			c.broken("%s: %s wrote under token %d after token %d had written",
+				w.Job, w.Worker, w.Token, highest[w.Job])
 		}
 		highest[w.Job] = max(highest[w.Job], w.Token)
 		if next, ok := c.overtaken(w.Job, w.Token); ok && w.Seq > next.Seq {
@@ -30,12 +31,14 @@ func (c *checker) writes() {
 		switch r.Outcome {
 		case OK:
 			if !found {
-				c.broken("%s: %s's write of %d under token %d was confirmed and is not there", r.Job, r.Worker, r.Value, r.Token)
+				c.broken("%s: %s's write of %d under token %d was confirmed and is not there",
+					r.Job, r.Worker, r.Value, r.Token)
 			}
 		case Refused, Failed:
 			c.report.Refused++
 			if found {
-				c.broken("%s: %s's write of %d under token %d was %s and is there", r.Job, r.Worker, r.Value, r.Token, r.Outcome)
+				c.broken("%s: %s's write of %d under token %d was %s and is there",
+					r.Job, r.Worker, r.Value, r.Token, r.Outcome)
 			}
 		}
 	}

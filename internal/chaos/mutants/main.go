@@ -1,10 +1,10 @@
-// Command mutants breaks the code on purpose, one bug at a time, and shows that the suite finds each: a test that
-// cannot fail is worse than none.
+// Command mutants breaks the code on purpose, one bug at a time, and shows that the suite finds
+// each. A test that cannot fail is worse than none.
 //
 //	go run ./internal/chaos/mutants [-only regexp] [-chaos n] [-v]
 //
-// The tree stays as it is: the compiler is told to read other text in place of a file (go help build, -overlay). The
-// exit status is 1 if a mutant survives.
+// The tree stays as it is: the compiler is told to read other text in place of a file (go help
+// build, -overlay). The exit status is 1 if a mutant survives.
 package main
 
 import (
@@ -22,7 +22,8 @@ import (
 
 func main() {
 	only := flag.String("only", "", "regular expression for the names of the mutants to try")
-	histories := flag.Int("chaos", 0, "look for them with so many histories of a chaos run, whatever finds them soonest")
+	histories := flag.Int("chaos", 0,
+		"look for them with so many histories of a chaos run, whatever finds them soonest")
 	verbose := flag.Bool("v", false, "print what the finders say")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -51,7 +52,8 @@ func try(ctx context.Context, only string, histories int, verbose bool) (survivo
 		return 0, err
 	}
 	defer server.Close()
-	fmt.Printf("mutants: on %v\n\n| mutant | what it breaks | found by | verdict |\n|---|---|---|---|\n", server)
+	fmt.Printf("mutants: on %v\n\n"+
+		"| mutant | what it breaks | found by | verdict |\n|---|---|---|---|\n", server)
 	tried := 0
 	for _, m := range mutants {
 		if !wanted.MatchString(m.name) {
@@ -69,7 +71,8 @@ func try(ctx context.Context, only string, histories int, verbose bool) (survivo
 		if verdict != found {
 			survivors++
 		}
-		fmt.Printf("| %s | %s | %s | %s in %.0f s |\n", m.name, m.breaks, m.finder, verdict, time.Since(began).Seconds())
+		fmt.Printf("| %s | %s | %s | %s in %.0f s |\n",
+			m.name, m.breaks, m.finder, verdict, time.Since(began).Seconds())
 		if verbose || verdict == broken {
 			fmt.Println(out)
 		}

@@ -49,40 +49,59 @@ var mutants = []mutant{
 	{
 		"watchdog waits for the query", "2",
 		[]edit{
-			{"leader/watchdog.go", "", "// A watchdog keeps", "var querying sync.Mutex\n\n// A watchdog keeps"},
+			{
+				"leader/watchdog.go", "", "// A watchdog keeps",
+				"var querying sync.Mutex\n\n// A watchdog keeps",
+			},
 			{
 				"leader/watchdog.go", "distrust() {", "now := w.now()",
 				"querying.Lock()\n\tdefer querying.Unlock()\n\tnow := w.now()",
 			},
-			{"leader/renewal.go", "", "\tfound, err := pgcall.Call(", "\tquerying.Lock()\n\tfound, err := pgcall.Call("},
+			{
+				"leader/renewal.go", "", "\tfound, err := pgcall.Call(",
+				"\tquerying.Lock()\n\tfound, err := pgcall.Call(",
+			},
 			{
 				"leader/renewal.go", "found, err := pgcall.Call(", "\tif err != nil {\n",
 				"\tquerying.Unlock()\n\tif err != nil {\n",
 			},
-			{"internal/pgcall/call.go", "answers <- a\n\t}()", "case <-ctx.Done():", "case <-make(chan struct{}):"},
+			{
+				"internal/pgcall/call.go", "answers <- a\n\t}()", "case <-ctx.Done():",
+				"case <-make(chan struct{}):",
+			},
 		},
 		unit("TestTermEndsInTimeWhateverTheDriverDoes"),
 	},
 	{
 		"driver trusted with deadlines", "2, 8: a leader again",
 		[]edit{{
-			"internal/pgcall/call.go", "answers <- a\n\t}()", "case <-ctx.Done():", "case <-make(chan struct{}):",
+			"internal/pgcall/call.go", "answers <- a\n\t}()", "case <-ctx.Done():",
+			"case <-make(chan struct{}):",
 		}},
 		unit("TestHangingRenewalIsTriedAgainOnAnotherConnection"),
 	},
 	{
 		"a lease freed as soon as the clock is set back", "2",
-		[]edit{{"leader/standstill.go", "", "return l.Live() && asked.Sub(seen.since) > l.granted(s.ttl)", "return true"}},
+		[]edit{{
+			"leader/standstill.go", "", "return l.Live() && asked.Sub(seen.since) > l.granted(s.ttl)",
+			"return true",
+		}},
 		unit("TestLeaseIsNotFreedWhileItsHolderMayBelieveInIt"),
 	},
 	{
 		"a lease freed that was renewed meanwhile", "2",
-		[]edit{{leaseSQL, "const freeLease ", "AND l.renewed_at = $3", "AND $3::timestamptz IS NOT NULL"}},
+		[]edit{{
+			leaseSQL, "const freeLease ", "AND l.renewed_at = $3",
+			"AND $3::timestamptz IS NOT NULL",
+		}},
 		contract("TestFreeLeaseEndsOnlyALeaseThatStandsStill"),
 	},
 	{
 		"a term without a row is kept", "2, 5",
-		[]edit{{"leader/renewal.go", "case rowGone:", "lost = append(lost, t)", "renewed = append(renewed, t)"}},
+		[]edit{{
+			"leader/renewal.go", "case rowGone:", "lost = append(lost, t)",
+			"renewed = append(renewed, t)",
+		}},
 		unit("TestRenewalWithoutRowEndsOnlyItsTerm|TestRenewalOfASingleTermWithoutRowEndsIt"),
 	},
 	{
@@ -114,7 +133,8 @@ WHERE job_name = $2
   AND token = $4
   AND expires_at > clock_timestamp()`,
 			`INSERT INTO leader_lease AS l
-VALUES ($2, $3, $4, clock_timestamp(), clock_timestamp(), clock_timestamp() + make_interval(secs => $1::float8))
+VALUES ($2, $3, $4, clock_timestamp(), clock_timestamp(),
+    clock_timestamp() + make_interval(secs => $1::float8))
 ON CONFLICT (job_name) DO UPDATE
 SET renewed_at = excluded.renewed_at, expires_at = excluded.expires_at
 WHERE l.holder = excluded.holder AND l.token = excluded.token AND l.expires_at > clock_timestamp()`,
@@ -147,12 +167,18 @@ WHERE l.holder = excluded.holder AND l.token = excluded.token AND l.expires_at >
 	},
 	{
 		"now() in AcquireLease", "1: one live lease",
-		[]edit{{leaseSQL, "const acquireLease ", "expires_at  = clock_timestamp() +", "expires_at  = now() +"}},
+		[]edit{{
+			leaseSQL, "const acquireLease ", "expires_at  = clock_timestamp() +",
+			"expires_at  = now() +",
+		}},
 		contract("TestClaimInAnOldTransactionCountsFromNow"),
 	},
 	{
 		"now() in RenewLease", "1",
-		[]edit{{leaseSQL, "const renewLease ", "expires_at = clock_timestamp() +", "expires_at = now() +"}},
+		[]edit{{
+			leaseSQL, "const renewLease ", "expires_at = clock_timestamp() +",
+			"expires_at = now() +",
+		}},
 		contract("TestWaitForRowLockDoesNotCutTheLease"),
 	},
 	{
@@ -186,7 +212,8 @@ WHERE l.holder = excluded.holder AND l.token = excluded.token AND l.expires_at >
 	{
 		"dismissal frees the job at once", "2",
 		[]edit{{
-			leaseSQL, "const dismissLease ", "token  = token + 1", "token  = token + 1, expires_at = clock_timestamp()",
+			leaseSQL, "const dismissLease ", "token  = token + 1",
+			"token  = token + 1, expires_at = clock_timestamp()",
 		}},
 		chaos(24),
 	},
@@ -219,7 +246,10 @@ WHERE l.holder = excluded.holder AND l.token = excluded.token AND l.expires_at >
 	},
 	{
 		"done slots are begun again", "10",
-		[]edit{{slotSQL, "const claimSlot ", "((s.state = 'abandoned'", "(s.state = 'done' OR (s.state = 'abandoned'"}},
+		[]edit{{
+			slotSQL, "const claimSlot ", "((s.state = 'abandoned'",
+			"(s.state = 'done' OR (s.state = 'abandoned'",
+		}},
 		contract("TestSlotIsBegunAndFinishedByTheRules"),
 	},
 	{
@@ -230,7 +260,10 @@ WHERE l.holder = excluded.holder AND l.token = excluded.token AND l.expires_at >
 	{
 		"a late claim begins the next attempt", "10",
 		[]edit{
-			{slotSQL, "const claimSlot ", "s.attempt = excluded.attempt - 1", "s.attempt >= excluded.attempt - 1"},
+			{
+				slotSQL, "const claimSlot ", "s.attempt = excluded.attempt - 1",
+				"s.attempt >= excluded.attempt - 1",
+			},
 			{slotSQL, "const claimSlot ", "attempt     = excluded.attempt,", "attempt     = s.attempt + 1,"},
 		},
 		contract("TestSlotIsBegunAndFinishedByTheRules"),
@@ -247,12 +280,18 @@ WHERE l.holder = excluded.holder AND l.token = excluded.token AND l.expires_at >
 	},
 	{
 		"a claim is kept after a shutdown", "10",
-		[]edit{{"schedule/claim.go", "", "if err == nil && n == 0 {", "return\n\tif err == nil && n == 0 {"}},
+		[]edit{{
+			"schedule/claim.go", "", "if err == nil && n == 0 {",
+			"return\n\tif err == nil && n == 0 {",
+		}},
 		slots("TestClaimWhoseWorkNeverBeganIsGivenBack"),
 	},
 	{
 		"a term begins again what was cut off under it", "10",
-		[]edit{{slotSQL, "const claimSlot ", "(s.state = 'abandoned' AND s.token < excluded.token)", "(s.state = 'abandoned')"}},
+		[]edit{{
+			slotSQL, "const claimSlot ", "(s.state = 'abandoned' AND s.token < excluded.token)",
+			"(s.state = 'abandoned')",
+		}},
 		contract("TestSlotIsBegunAndFinishedByTheRules"),
 	},
 	{
@@ -262,12 +301,18 @@ WHERE l.holder = excluded.holder AND l.token = excluded.token AND l.expires_at >
 	},
 	{
 		"an error of work is swallowed with its answer", "10",
-		[]edit{{"schedule/run.go", "func (r *runner) settle", "if r.unsettled == nil {", "if r.unsettled == nil || true {"}},
+		[]edit{{
+			"schedule/run.go", "func (r *runner) settle", "if r.unsettled == nil {",
+			"if r.unsettled == nil || true {",
+		}},
 		slots("TestErrorOfWorkReachesTheCallerThoughItsAnswerWasLost"),
 	},
 	{
 		"work decides the slot of a lost term", "10",
-		[]edit{{"schedule/attempt.go", "func (s *Scheduler) conclude", "lost := slot.lost()", "var lost error"}},
+		[]edit{{
+			"schedule/attempt.go", "func (s *Scheduler) conclude", "lost := slot.lost()",
+			"var lost error",
+		}},
 		slots("TestSlotWhoseTermIsLostIsNeverDecidedByItsWork"),
 	},
 }

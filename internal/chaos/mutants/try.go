@@ -21,8 +21,8 @@ type mutant struct {
 	finder finder
 }
 
-// An edit replaces the first occurrence of old after the text within. Both must be there, so that a mutant can't rot
-// away.
+// An edit replaces the first occurrence of old after the text within. Both must be there, so that a
+// mutant can't rot away.
 type edit struct{ file, within, old, new string }
 
 // A finder is what is expected to find a mutant: a test, or the first histories of a chaos run.
@@ -43,7 +43,7 @@ type verdict string
 const (
 	found    verdict = "found"
 	survives verdict = "SURVIVES"
-	broken   verdict = "DOES NOT APPLY" // the text to be replaced is not there, or the result is no program
+	broken   verdict = "DOES NOT APPLY" // there is no such text to replace, or no program comes of it
 )
 
 // limit is for one finder, its compilation included.
@@ -73,7 +73,8 @@ func (m mutant) try(ctx context.Context, root, server string) (verdict, string) 
 	var cmd *exec.Cmd
 	if m.finder.histories > 0 {
 		cmd = command(ctx, dir, server, program,
-			"-seed", "1", "-histories", strconv.Itoa(m.finder.histories), "-restarts", "0", "-keep", dir, "-first")
+			"-seed", "1", "-histories", strconv.Itoa(m.finder.histories), "-restarts", "0",
+			"-keep", dir, "-first")
 	} else { // in the package's directory, as go test does
 		cmd = command(ctx, filepath.Join(root, m.finder.pkg), server, program,
 			"-test.run", "^("+m.finder.run+")$", "-test.failfast", "-test.timeout", "30s")

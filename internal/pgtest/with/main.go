@@ -2,9 +2,10 @@
 //
 //	go run ./internal/pgtest/with [-migrate] -- command [argument...]
 //
-// The command sees PGLEADER_POSTGRES, the URL of the server, so that all tests it runs share one, and DATABASE_URL and
-// PGLEADER_VET_URL, the URL of a fresh database there, with the project's schema if -migrate is given. Which Postgres it is says
-// the environment of this process; see package pgtest. The exit status is the command's.
+// The command sees PGLEADER_POSTGRES, the URL of the server, so that all tests it runs share one.
+// DATABASE_URL and PGLEADER_VET_URL are the URL of a fresh database there, with the project's
+// schema if -migrate is given. The environment of this process says which Postgres it is; see
+// package pgtest. The exit status is the command's.
 package main
 
 import (
@@ -79,14 +80,16 @@ func run(migrate bool, args []string) (status int, err error) {
 	if err != nil {
 		return 1, err
 	}
-	env := append(os.Environ(), "PGLEADER_POSTGRES="+s.server.URL, "DATABASE_URL="+url, "PGLEADER_VET_URL="+url)
+	env := append(os.Environ(), "PGLEADER_POSTGRES="+s.server.URL, "DATABASE_URL="+url,
+		"PGLEADER_VET_URL="+url)
 	if kind := s.server.Kind(); kind != "url" {
 		env = append(env, "PGLEADER_POSTGRES_PRIVATE="+kind)
 	}
 	return command(args, env, signals)
 }
 
-// command runs the command, passes signals on, and returns its exit status, 128 + n after signal n as a shell has it.
+// command runs the command, passes signals on, and returns its exit status, 128 + n after signal n
+// as a shell has it.
 func command(args, env []string, signals <-chan os.Signal) (status int, err error) {
 	cmd := exec.Command(args[0], args[1:]...)
 	cmd.Env = env

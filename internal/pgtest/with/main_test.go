@@ -42,7 +42,8 @@ func withOwnServer(args ...string) *exec.Cmd {
 
 func TestCommandSeesTheURLs(t *testing.T) {
 	t.Parallel()
-	out, err := with(t, "--", "sh", "-c", `echo "$PGLEADER_POSTGRES"; echo "$DATABASE_URL"; echo "$PGLEADER_VET_URL"`).Output()
+	out, err := with(t, "--", "sh", "-c",
+		`echo "$PGLEADER_POSTGRES"; echo "$DATABASE_URL"; echo "$PGLEADER_VET_URL"`).Output()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,7 +74,8 @@ func TestExitStatusIsTheCommands(t *testing.T) {
 
 func TestSignalReachesTheCommandAndTheDatabaseGoes(t *testing.T) {
 	t.Parallel()
-	cmd := withOwnServer("-migrate", "--", "sh", "-c", `trap 'exit 5' TERM; echo "$DATABASE_URL"; while :; do sleep 0.05; done`)
+	cmd := withOwnServer("-migrate", "--", "sh", "-c",
+		`trap 'exit 5' TERM; echo "$DATABASE_URL"; while :; do sleep 0.05; done`)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -91,7 +93,8 @@ func TestSignalReachesTheCommandAndTheDatabaseGoes(t *testing.T) {
 		t.Fatal(err)
 	}
 	var leases int
-	if err := conn.QueryRow(t.Context(), "SELECT count(*) FROM leader_lease").Scan(&leases); err != nil {
+	err = conn.QueryRow(t.Context(), "SELECT count(*) FROM leader_lease").Scan(&leases)
+	if err != nil {
 		t.Fatalf("the database is not migrated: %v", err)
 	}
 	conn.Close(t.Context())
@@ -115,7 +118,8 @@ func TestSignalDuringTheStartCleansUp(t *testing.T) {
 	}
 	defer silent.Close()
 	cmd := withOwnServer("--", "true")
-	cmd.Env = append(cmd.Env, "PGLEADER_POSTGRES=postgres://u@"+silent.Addr().String()+"/postgres?sslmode=disable")
+	cmd.Env = append(cmd.Env,
+		"PGLEADER_POSTGRES=postgres://u@"+silent.Addr().String()+"/postgres?sslmode=disable")
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
