@@ -146,7 +146,8 @@ func (s *Slot) lost() error {
 // interrupted reports whether the work's context ended from outside, by a shutdown, and not with a
 // term that work has resigned.
 func (s *Slot) interrupted(ctx context.Context) bool {
-	return ctx.Err() != nil && context.Cause(ctx) != context.Cause(s.term.Context()) //nolint:errorlint // the same one
+	ended := context.Cause(s.term.Context())
+	return ctx.Err() != nil && context.Cause(ctx) != ended //nolint:errorlint // the very same
 }
 
 // is reports whether the record is still about this attempt.
