@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -83,7 +84,7 @@ func story(t *testing.T, driver, url string) {
 	// that it leads no more. But its mails go out in guarded transactions, and this one is refused.
 	workers.signal(t, second, syscall.SIGCONT)
 	eventually(t, "the stale mail is refused", func() bool {
-		return ask(t, db, `SELECT max(token) FROM refused`) == fmt.Sprint(second.Token)
+		return ask(t, db, `SELECT max(token) FROM refused`) == strconv.FormatInt(second.Token, 10)
 	})
 
 	// The third one is told to shut down. It sends its last mail, and only then gives the lease back:
@@ -265,7 +266,7 @@ func nextLeader(t *testing.T, db *sql.DB, elector *leader.Elector, last leader.L
 				next = lease
 			}
 		}
-		return ask(t, db, `SELECT max(token) FROM outbox`) == fmt.Sprint(next.Token)
+		return ask(t, db, `SELECT max(token) FROM outbox`) == strconv.FormatInt(next.Token, 10)
 	})
 	return next
 }

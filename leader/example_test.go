@@ -14,19 +14,19 @@ import (
 var db *sql.DB // opened with pgx or lib/pq, and migrated by migrations.Up
 
 func ExampleElector_Run() {
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
-	defer stop()
 	elector, err := leader.New(db, leader.Config{})
 	if err != nil {
 		log.Fatal(err)
 	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
 	err = elector.Run(ctx, "mail-worker", func(ctx context.Context, term *leader.Term) error {
 		fmt.Println("leading under token", term.Token())
 		<-ctx.Done() // your work, which stops when ctx ends
 		return ctx.Err()
 	})
 	if ctx.Err() == nil { // else SIGTERM has ended it
-		log.Fatal(err)
+		log.Print(err)
 	}
 }
 

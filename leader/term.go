@@ -27,7 +27,7 @@ type Term struct {
 
 // newTerm returns a term that is not live yet, for a claim that was sent at that instant.
 func newTerm(ctx context.Context, w *watchdog, job string, token int64, sent instant) *Term {
-	t := &Term{watchdog: w, job: job, token: token, trust: w.core.trust(sent)}
+	t := &Term{watchdog: w, job: job, token: token, trust: w.trust(sent)}
 	t.leaseEnd = time.Now().Add(w.ttl)
 	t.ctx, t.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	return t

@@ -81,8 +81,8 @@ func TestInZoneOfADayThatIsRepeated(t *testing.T) {
 	hourly := InZone(pattern{every: 3600}, zone)
 	weekly := InZone(pattern{times: []int64{12 * 3600}, weekday: 2}, zone) // that day, a Tuesday
 	noon := change.Add(-12 * time.Hour)
-	for hours := range time.Duration(60) {
-		at := change.Add((hours - 30) * time.Hour)
+	for hours := -30; hours < 30; hours++ {
+		at := change.Add(time.Duration(hours) * time.Hour)
 		if next := hourly.Next(at); !next.Equal(at.Add(time.Hour)) {
 			t.Errorf("every hour, after %v: %v", at, next)
 		}

@@ -75,8 +75,12 @@ func patternsAround(c change) (patterns []pattern) {
 		patterns = append(patterns, weekly)
 	}
 	for _, of := range [][]int64{
-		{first, middle}, {first + 60, end - 60}, {middle, end + 3600}, {middle - 2*3600, middle},
-		{first, first + 20*60, first + 40*60}, {middle, middle + 12*3600},
+		{first, middle},
+		{first + 60, end - 60},
+		{middle, end + 3600},
+		{middle - 2*3600, middle},
+		{first, first + 20*60, first + 40*60},
+		{middle, middle + 12*3600},
 	} {
 		for i := range of {
 			of[i] = modulo(of[i], secondsOfDay)

@@ -90,7 +90,7 @@ func databaseNow(t *testing.T, q queryer) time.Time {
 	return scan[time.Time](t, q, `SELECT clock_timestamp()`)
 }
 
-func expiresAt(t *testing.T, q queryer, job string) time.Time {
+func expiresAt(t *testing.T, q queryer) time.Time {
 	t.Helper()
 	return scan[time.Time](t, q, `SELECT expires_at FROM leader_lease WHERE job_name = $1`, job)
 }

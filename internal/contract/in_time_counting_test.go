@@ -82,7 +82,7 @@ func TestWaitForRowLockDoesNotCutTheLease(t *testing.T) {
 				t.Errorf("%d leases were renewed", n)
 			}
 			commit(t, caller)
-			expires := expiresAt(t, admin, job)
+			expires := expiresAt(t, admin)
 			if expires.Before(asked.Add(ttl * 1e9)) {
 				t.Errorf("the lease ends %v after the renewal was asked for, want at least %v s",
 					expires.Sub(asked), ttl)

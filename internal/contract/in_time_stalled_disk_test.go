@@ -40,7 +40,7 @@ func TestLeaderStepsDownInTimeWhileTheServersDiskStalls(t *testing.T) {
 			waiting(1)                         // the renewal: the server takes a moment to know its settings
 			// What has committed counts, not what waits: that becomes visible when a driver cancels it, as
 			// it would not on a disk.
-			lease := expiresAt(t, admin, job)
+			lease := expiresAt(t, admin)
 			committed := make(chan error, 1)
 			go func() {
 				tx, err := guarded.BeginTx(t.Context(), nil)

@@ -21,7 +21,7 @@ func TestKilledLeaderIsSucceededAfterItsTTL(t *testing.T) {
 			t.Fatal(err)
 		}
 		receive(t, "the end of the process", p.done)
-		end := expiresAt(t, pool, job)
+		end := expiresAt(t, pool)
 		next := campaign(t, newElector(t, pool, slow), job)
 		if next.Token() != 2 {
 			t.Errorf("token %d, want 2", next.Token())

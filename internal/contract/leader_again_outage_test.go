@@ -129,7 +129,7 @@ func TestReadOnlyPhaseEndsTermAndElectorRecoversByItself(t *testing.T) {
 			_, _, err := other.TryAcquire(t.Context(), "another job")
 			return errors.Is(err, leader.ErrReadOnly)
 		})
-		clockPast(t, admin, expiresAt(t, admin, job), "1 s")
+		clockPast(t, admin, expiresAt(t, admin), "1 s")
 		eventually(t, "a failed claim is reported", func() bool {
 			return len(seen.of(leader.EventClaimFailed)) > 0
 		})

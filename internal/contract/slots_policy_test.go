@@ -24,7 +24,8 @@ func TestCatchUpOfAnHourOfSlotsIsWhatThePolicySays(t *testing.T) {
 		{"all", schedule.Policy{Grace: 2 * time.Hour, CatchUp: schedule.CatchUpAll}, 12, 0, 11},
 		{
 			"all within grace",
-			schedule.Policy{Grace: 28 * time.Minute, CatchUp: schedule.CatchUpAll}, 6, 6, 5,
+			schedule.Policy{Grace: 28 * time.Minute, CatchUp: schedule.CatchUpAll},
+			6, 6, 5,
 		},
 		{"none within grace", schedule.Policy{Grace: time.Millisecond}, 0, 12, 0},
 		{"skip", schedule.Policy{Grace: 2 * time.Hour, CatchUp: schedule.CatchUpSkip}, 0, 12, 0},
@@ -99,12 +100,12 @@ func TestSlotThatWasCutOffIsRunAgainUpToItsAttempts(t *testing.T) {
 				defer cancel()
 				finished := make(chan error, 1)
 				var runs atomic.Int32
-				work := func(context.Context, *schedule.Slot) error {
-					runs.Add(1)
-					return nil
-				}
 				go func() {
-					finished <- e.Scheduler.Run(ctx, "nightly", grid{slot, time.Hour}, schedule.Policy{}, work)
+					finished <- e.Scheduler.Run(ctx, "nightly", grid{slot, time.Hour}, schedule.Policy{},
+						func(context.Context, *schedule.Slot) error {
+							runs.Add(1)
+							return nil
+						})
 				}()
 				eventually(t, "the slot is decided", func() bool {
 					return history(t, e, "nightly")[0].State == tt.state

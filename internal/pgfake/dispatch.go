@@ -73,8 +73,8 @@ func columns(value reflect.Value) []reflect.Value {
 		return []reflect.Value{value}
 	}
 	var fields []reflect.Value
-	for i := range value.NumField() {
-		fields = append(fields, columns(value.Field(i))...)
+	for _, field := range value.Fields() {
+		fields = append(fields, columns(field)...)
 	}
 	return fields
 }

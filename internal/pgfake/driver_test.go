@@ -94,10 +94,9 @@ func TestPoolAnswersLikeThePath(t *testing.T) {
 			name, _, _ := strings.Cut(want, ":")
 			asked[name] = true
 		}
-		querier := reflect.TypeFor[db.Querier]()
-		for i := range querier.NumMethod() {
-			if name := querier.Method(i).Name; !asked[name] {
-				t.Errorf("%s was not compared", name)
+		for method := range reflect.TypeFor[db.Querier]().Methods() {
+			if !asked[method.Name] {
+				t.Errorf("%s was not compared", method.Name)
 			}
 		}
 	})

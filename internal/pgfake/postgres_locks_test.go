@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -170,10 +171,12 @@ func tell(t *testing.T, side side, in situation, ask question, commit bool) stri
 	if err != nil {
 		t.Fatal(err)
 	}
+	lines := []string{answer}
 	for _, row := range rows {
-		answer += fmt.Sprintln(";", instants(row.Slot), row.State, row.Attempt, row.Token, row.Error)
+		lines = append(lines,
+			fmt.Sprintln(instants(row.Slot), row.State, row.Attempt, row.Token, row.Error))
 	}
-	return answer
+	return strings.Join(lines, "; ")
 }
 
 func answerOf(answer any, err error) string {

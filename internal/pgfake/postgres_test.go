@@ -92,9 +92,9 @@ func both[T any](t *rapid.T, c *comparison, what any, ask func(db.Querier) (T, e
 // slot draws one of three instants that have come, or one that has not, with a part that Postgres
 // does not store.
 func (c *comparison) slot(t *rapid.T) time.Time {
-	hours := time.Duration(rapid.IntRange(-2, 1).Draw(t, "hours"))
+	minutes := 60*rapid.IntRange(-2, 1).Draw(t, "hours") - 30
 	below := time.Duration(rapid.IntRange(0, 499).Draw(t, "nanoseconds")) // lib/pq has it rounded
-	return c.base.Add(hours*time.Hour - 30*time.Minute + below)
+	return c.base.Add(time.Duration(minutes)*time.Minute + below)
 }
 
 func drawHolder(t *rapid.T) string {

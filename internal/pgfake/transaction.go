@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"maps"
 
 	"github.com/pgleader/pgleader/db"
 )
@@ -129,9 +130,7 @@ func (tx *transaction) commit(ctx context.Context) error {
 			tx.end(tb)
 			return nil, errRolledBack
 		}
-		for key, row := range tx.slots {
-			tb.slots[key] = row
-		}
+		maps.Copy(tb.slots, tx.slots)
 		for _, write := range tx.writes {
 			write()
 		}

@@ -75,8 +75,10 @@ func TestPausesGrowWhileTheServerIsAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		at, reported := new(script).run(t, 100*time.Second)
 		const ms = time.Millisecond
-		want := []time.Duration{0, 200 * ms, 600 * ms, 1400 * ms, 3000 * ms, 6200 * ms, 12600 * ms,
-			25400 * ms, 51000 * ms, 81000 * ms}
+		want := []time.Duration{
+			0, 200 * ms, 600 * ms, 1400 * ms, 3000 * ms, 6200 * ms, 12600 * ms,
+			25400 * ms, 51000 * ms, 81000 * ms,
+		}
 		if !slices.Equal(at, want) || reported != 1 {
 			t.Errorf("%d reports of attempts at %v, want one of %v", reported, at, want)
 		}

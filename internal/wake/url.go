@@ -8,7 +8,7 @@ import (
 // BadURL is the error for a URL that the driver can't parse. Its text has no part of a password:
 // the driver's own text, which errors.As still reaches, is in it only where that is certain.
 func BadURL(name, rawURL string, err error) error {
-	return &badURL{
+	return &urlError{
 		text: name + ": Config.URL cannot be used: " + reason(rawURL, err.Error()) +
 			"; write postgres://user:password@host:5432/database, " +
 			"with special characters in the password percent-encoded",
@@ -24,14 +24,14 @@ func endsEarly(rawURL string) bool {
 		strings.Contains(u.EscapedPath(), "@")
 }
 
-type badURL struct {
+type urlError struct {
 	text string
 	err  error
 }
 
-func (e *badURL) Error() string { return e.text }
+func (e *urlError) Error() string { return e.text }
 
-func (e *badURL) Unwrap() error { return e.err }
+func (e *urlError) Unwrap() error { return e.err }
 
 // reason is the driver's text where it is certain what of the URL is the password. In a malformed
 // one it is not: net/url and lib/pq print all of it, and both drivers quote what they stumble over.

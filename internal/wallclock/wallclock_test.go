@@ -12,6 +12,9 @@ import (
 	"github.com/pgleader/pgleader/leader"
 )
 
+// Nobody names most of these fields: Set finds them.
+//
+//nolint:unused
 type (
 	direct struct {
 		wall func() time.Time

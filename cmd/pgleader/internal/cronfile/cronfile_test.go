@@ -128,15 +128,16 @@ func TestEveryFieldIsHonouredOrRefusedWithItsNameAndPlace(t *testing.T) {
 	} {
 		fields := map[string]string{"schedule": `"0 2 * * *"`, "command": "[x]"}
 		fields[row.field] = row.written
-		text := "jobs:\n  other: {schedule: '0 2 * * *', command: [x]}\n  report:\n"
+		var text strings.Builder
+		text.WriteString("jobs:\n  other: {schedule: '0 2 * * *', command: [x]}\n  report:\n")
 		line := 3
 		for i, name := range slices.Sorted(maps.Keys(fields)) {
-			text += "    " + name + ": " + fields[name] + "\n"
+			text.WriteString("    " + name + ": " + fields[name] + "\n")
 			if name == row.field {
 				line = 4 + i
 			}
 		}
-		_, err := Parse([]byte(text))
+		_, err := Parse([]byte(text.String()))
 		var wrong *Error
 		switch {
 		case row.want == "":

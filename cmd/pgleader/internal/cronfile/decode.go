@@ -133,8 +133,9 @@ func (f field) shown() string {
 		return "a mapping"
 	case yaml.SequenceNode:
 		return "a list"
+	default:
+		return words.Name(f.value().Value)
 	}
-	return words.Name(f.value().Value)
 }
 
 // refuse says what is wrong with the value, behind the field's name.

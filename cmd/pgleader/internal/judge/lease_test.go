@@ -7,10 +7,10 @@ import (
 	"github.com/pgleader/pgleader/leader"
 )
 
-// leaseAt is a lease as the database gave it at an instant, with a TTL of 15 s.
-func leaseAt(now time.Time, token int64, holder string, renewed time.Duration) leader.Lease {
+// leaseAt is a lease of token 7 as the database gave it at an instant, with a TTL of 15 s.
+func leaseAt(now time.Time, holder string, renewed time.Duration) leader.Lease {
 	l := leader.Lease{
-		Job: "report", Holder: holder, Token: token,
+		Job: "report", Holder: holder, Token: 7,
 		AcquiredAt: now.Add(-time.Hour), RenewedAt: now.Add(-renewed),
 	}
 	l.ExpiresAt = l.RenewedAt.Add(15 * time.Second)
@@ -27,17 +27,17 @@ func TestLeaseSaysWhetherItsJobIsLed(t *testing.T) {
 		leadership string
 	}{
 		{leader.Lease{Job: "report"}, NeverLed, "nobody has ever led it"},
-		{leaseAt(now, 7, "web-1", 5*time.Second), Led, "web-1 has led it for 1h0m0s"},
+		{leaseAt(now, "web-1", 5*time.Second), Led, "web-1 has led it for 1h0m0s"},
 		{
-			leaseAt(now, 7, "web-1", time.Minute), NoLeader,
+			leaseAt(now, "web-1", time.Minute), NoLeader,
 			"nobody has led it for 45s; the last leader was web-1",
 		},
 		{
-			leaseAt(now, 7, "operator:ada@ops:x:dismissed", 5*time.Second), Dismissed,
+			leaseAt(now, "operator:ada@ops:x:dismissed", 5*time.Second), Dismissed,
 			"nobody leads it: operator:ada@ops:x:dismissed took it away; it is free in 10s",
 		},
 		{
-			leaseAt(now, 7, "operator", 5*time.Second), Dismissed, // by hand, with SQL
+			leaseAt(now, "operator", 5*time.Second), Dismissed, // by hand, with SQL
 			"nobody leads it: operator took it away; it is free in 10s",
 		},
 	} {
@@ -53,7 +53,7 @@ func TestLeaderIsLateWhenNoConfigurationWaitsSoLong(t *testing.T) {
 	for renewed, want := range map[time.Duration]bool{
 		0: false, 10 * time.Second: false, 10*time.Second + 1: true, time.Minute: false, // nobody leads
 	} {
-		since, late := Unrenewed(leaseAt(now, 7, "web-1", renewed))
+		since, late := Unrenewed(leaseAt(now, "web-1", renewed))
 		if since != renewed || late != want {
 			t.Errorf("renewed %v ago: %v, late %v", renewed, since, late)
 		}
@@ -66,7 +66,7 @@ func TestRenewalInTheFutureMeansAClockThatWasSetBack(t *testing.T) {
 	for ahead, want := range map[time.Duration]bool{
 		-time.Second: false, time.Second: false, time.Second + 1: true, time.Hour: true,
 	} {
-		lease := leaseAt(now, 7, "web-1", -ahead)
+		lease := leaseAt(now, "web-1", -ahead)
 		got, setBack := RenewedAhead(lease)
 		if got != ahead || setBack != want {
 			t.Errorf("%v ahead: %v, set back %v", ahead, got, setBack)

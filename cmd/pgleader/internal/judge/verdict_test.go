@@ -45,7 +45,8 @@ func TestSlotsAreJudgedByTheNewestThatWasDone(t *testing.T) {
 		{
 			"nothing on record",
 			nil,
-			leader.Lease{Job: "report"}, Critical,
+			leader.Lease{Job: "report"},
+			Critical,
 			"no slot is on record…nobody has ever led it",
 		},
 		{
