@@ -41,6 +41,10 @@ func (h *history) befall(ctx context.Context, m *member, f fault) {
 		m.proxy.FreezeReplies()
 		sleep(ctx, f.length)
 		m.proxy.Thaw()
+	case "late statements": // they arrive after their own retry
+		m.proxy.HoldOpen()
+		sleep(ctx, f.length)
+		m.proxy.DeliverHeld()
 	case "slow path":
 		h.slow(ctx, m, f.length)
 	case "connections terminated":
@@ -122,6 +126,9 @@ func (h *history) lock(ctx context.Context, query, job string, length time.Durat
 func (h *history) dismiss(ctx context.Context, job string) {
 	from := time.Now()
 	lease, err := h.operator.Dismiss(ctx, job)
+	if err == nil && lease.Dismissed() {
+		return // it was before, and stays as it is
+	}
 	if err == nil {
 		h.record(check.Record{
 			Worker: "operator", Kind: check.Dismiss, Job: job, Token: lease.Token,

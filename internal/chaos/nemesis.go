@@ -26,7 +26,8 @@ func (f fault) String() string {
 // The faults of a worker. What is named twice comes twice as often.
 var workerFaults = []string{
 	"kill", "kill", "stop", "stop", "stop", "cut", "black hole", "black hole", "replies lost",
-	"connections terminated", "pool exhausted", "slow path", "clock step", "shutdown",
+	"late statements", "late statements", "connections terminated", "pool exhausted", "slow path",
+	"clock step", "shutdown",
 }
 
 // The faults of the database, common to all workers.

@@ -39,6 +39,7 @@ const (
 type link struct {
 	client, server net.Conn // server is nil until dialled
 	stranded       bool     // held for ever, see FreezeOpen
+	late           bool     // what the client sends is held, see HoldOpen
 	closed         bool
 	writing        [2]bool
 	last           direction // of the byte that passed last
@@ -135,6 +136,28 @@ func (p *Proxy) FreezeOpen() {
 	p.settle()
 }
 
+// HoldOpen holds what is sent to the server on the connections that are open now, until
+// DeliverHeld, while new ones pass. A statement then arrives after its own retry, also if its client
+// has given the connection up.
+func (p *Proxy) HoldOpen() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for l := range p.links {
+		l.late = true
+	}
+	p.settle()
+}
+
+// DeliverHeld ends every HoldOpen: what was held arrives now.
+func (p *Proxy) DeliverHeld() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for l := range p.links {
+		l.late = false
+	}
+	p.changed.Broadcast()
+}
+
 // settle waits until no write that began before a freeze is under way.
 func (p *Proxy) settle() {
 	for p.underWay() {
@@ -154,7 +177,7 @@ func (p *Proxy) underWay() bool {
 }
 
 func (p *Proxy) stopped(l *link, dir direction) bool {
-	return !l.closed && (l.stranded || p.held[dir])
+	return !l.closed && (l.stranded || l.late && dir == toServer || p.held[dir])
 }
 
 // Cut resets all connections at both ends and refuses new ones, until Restore.

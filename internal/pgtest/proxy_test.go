@@ -138,6 +138,29 @@ func TestFreezeOpenSparesNewConnections(t *testing.T) {
 	receive(t, fresh, "d")
 }
 
+func TestWhatIsHeldArrivesAfterItsClientHasGone(t *testing.T) {
+	t.Parallel()
+	p, listener := rawProxy(t)
+	old := dial(t, p)
+	oldServer := accept(t, listener)
+	send(t, old, "a")
+	receive(t, oldServer, "a")
+	p.HoldOpen()
+	send(t, old, "late")
+	old.Close()
+	retry := dial(t, p)
+	retryServer := accept(t, listener)
+	send(t, retry, "retry")
+	receive(t, retryServer, "retry")
+	receiveNothing(t, oldServer)
+	p.DeliverHeld()
+	receive(t, oldServer, "late")
+	oldServer.SetReadDeadline(time.Now().Add(10 * time.Second))
+	if _, err := oldServer.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+		t.Errorf("after what was held: %v, want the end of the connection", err)
+	}
+}
+
 func TestCutResetsAndRefusesUntilRestore(t *testing.T) {
 	t.Parallel()
 	p, listener := rawProxy(t)
