@@ -107,12 +107,16 @@ type AcquireLeaseRow struct {
 // belongs to a term that holder has given up, and is taken over under a new token. Pass 0 for a
 // holder that had no term yet.
 //
+// Late it may take a free lease for a holder that no longer asks: the job then has no leader for a
+// TTL, never two.
+//
 // A takeover notifies the channel leader_lease with the job's name, for those who wait and those
 // who watch; nothing depends on it.
 //
 // TTL is in seconds and may have a fraction. No row (sql.ErrNoRows) means that a rival created the
 // row while this statement ran, and holder's own name on a lease that is not acquired means that
-// the statement had to wait for longer than the TTL: ask again.
+// the statement waited for longer than the TTL, or that the row is locked, as by the guard of a
+// term given up: ask again.
 func (q *Queries) AcquireLease(ctx context.Context, arg AcquireLeaseParams) (AcquireLeaseRow, error) {
 	row := q.db.QueryRowContext(ctx, acquireLease,
 		arg.Holder,
@@ -166,7 +170,7 @@ func (q *Queries) DismissLease(ctx context.Context, arg DismissLeaseParams) (int
 }
 
 const freeLease = `-- name: FreeLease :execrows
-WITH still AS (
+WITH stopped AS (
     SELECT l.job_name
     FROM leader_lease AS l
     WHERE l.job_name = $1
@@ -177,7 +181,7 @@ WITH still AS (
 )
 UPDATE leader_lease AS l
 SET expires_at = clock_timestamp()
-FROM still AS s
+FROM stopped AS s
 WHERE l.job_name = s.job_name
 `
 
@@ -192,6 +196,7 @@ type FreeLeaseParams struct {
 // has left says nothing. It is for a caller that has seen this renewed_at unchanged, by a clock of
 // its own, for longer than the lease was granted for, which is from renewed_at to expires_at. 0
 // means that the lease was renewed, taken over or freed since, or that somebody has locked its row.
+// Late or doubled it does no harm: a lease that was renewed since does not match.
 func (q *Queries) FreeLease(ctx context.Context, arg FreeLeaseParams) (int64, error) {
 	result, err := q.db.ExecContext(ctx, freeLease, arg.JobName, arg.Token, arg.RenewedAt)
 	if err != nil {
@@ -398,9 +403,9 @@ type ReleaseLeaseParams struct {
 }
 
 // ReleaseLease ends the lease of exactly this job, holder and token now, and returns how many rows
-// it changed. 0 means that it was over already; a successor's lease is never touched. It notifies
-// the channel leader_lease with the job's name, so that whoever waits need not wait for its next
-// look.
+// it changed. 0 means that it was over already. It notifies the channel leader_lease with the job's
+// name, so that whoever waits need not wait for its next look. Late or doubled it does no harm: a
+// successor's lease has another token.
 func (q *Queries) ReleaseLease(ctx context.Context, arg ReleaseLeaseParams) (int64, error) {
 	row := q.db.QueryRowContext(ctx, releaseLease, arg.JobName, arg.Holder, arg.Token)
 	var released int64
@@ -427,8 +432,8 @@ type RenewLeaseParams struct {
 
 // RenewLease extends the live lease of exactly this job, holder and token to TTL seconds from some
 // moment of the call, and returns how many rows it changed: count the TTL from before the call. 0
-// means that the term is over: taken over, expired or released. It never creates or takes back a
-// lease.
+// means that the term is over: taken over, dismissed, expired or released. It never creates or
+// takes back a lease. Late or doubled it does no harm: it changes only this term's live lease.
 func (q *Queries) RenewLease(ctx context.Context, arg RenewLeaseParams) (int64, error) {
 	result, err := q.db.ExecContext(ctx, renewLease,
 		arg.TTLSeconds,
@@ -509,8 +514,8 @@ type RenewLeasesRow struct {
 //
 // LATERAL with LIMIT looks each term up by the index, and the rows are then found by an array of
 // their places: there is nothing to join, and whatever the planner expects of a JSON text, or of a
-// table whose statistics are old, it can't make this quadratic. Nor NOT IN, which is hashed. (sqlc
-// knows no system columns, hence (l).ctid.)
+// table whose statistics are old, it can't make this quadratic. NOT IN is hashed, and so linear
+// too. (sqlc knows no system columns, hence (l).ctid.)
 func (q *Queries) RenewLeases(ctx context.Context, arg RenewLeasesParams) ([]RenewLeasesRow, error) {
 	rows, err := q.db.QueryContext(ctx, renewLeases, arg.Terms, arg.Holder, arg.TTLSeconds)
 	if err != nil {

@@ -31,12 +31,16 @@ type Querier interface {
 	// belongs to a term that holder has given up, and is taken over under a new token. Pass 0 for a
 	// holder that had no term yet.
 	//
+	// Late it may take a free lease for a holder that no longer asks: the job then has no leader for a
+	// TTL, never two.
+	//
 	// A takeover notifies the channel leader_lease with the job's name, for those who wait and those
 	// who watch; nothing depends on it.
 	//
 	// TTL is in seconds and may have a fraction. No row (sql.ErrNoRows) means that a rival created the
 	// row while this statement ran, and holder's own name on a lease that is not acquired means that
-	// the statement had to wait for longer than the TTL: ask again.
+	// the statement waited for longer than the TTL, or that the row is locked, as by the guard of a
+	// term given up: ask again.
 	AcquireLease(ctx context.Context, arg AcquireLeaseParams) (AcquireLeaseRow, error)
 	// ClaimSlot starts the next attempt of a slot under the caller's term: attempt last_attempt + 1, if
 	// the slot has had exactly last_attempt. Pass 0 for a slot that is not known to be on record.
@@ -52,8 +56,9 @@ type Querier interface {
 	// or the term is over.
 	//
 	// Asking again after a lost answer is safe: the attempt that runs under the caller's own token is
-	// claimed already. Late or doubled it does no harm: the slot has had more attempts by then. Only a
-	// row that was deleted forgets that, so delete none that was decided within the last minute.
+	// claimed already. Late or doubled it does no harm: the slot has had more attempts by then, or its
+	// attempt was given back, and this term does not start it again. Only a row that was deleted
+	// forgets that, so delete none that was decided within the last minute.
 	ClaimSlot(ctx context.Context, arg ClaimSlotParams) (ClaimSlotRow, error)
 	// DismissLease takes the job's live lease with exactly this token away from its holder, in the name
 	// of whoever asks, and returns how many rows it changed. The holder's next renewal matches no row.
@@ -64,17 +69,18 @@ type Querier interface {
 	//
 	// Late or doubled it does no harm: the token is another one by then.
 	DismissLease(ctx context.Context, arg DismissLeaseParams) (int64, error)
-	// FinishSlot decides the attempt of a slot that runs under exactly this term, and returns how many
+	// FinishSlot records the end of the attempt that runs under exactly this term, and returns how many
 	// rows it changed. 0 means that this attempt is not running any more: it was finished already, or a
 	// successor has taken the slot over. State is done, failed or abandoned.
 	//
-	// Late or doubled it does no harm: an attempt is decided once, and the next one has another number.
+	// Late or doubled it does no harm: an attempt ends once, and the next one has another number.
 	FinishSlot(ctx context.Context, arg FinishSlotParams) (int64, error)
 	// FreeLease ends a lease that only a wrong clock keeps alive, and returns how many rows it changed:
 	// the database's clock was set back behind the renewal at renewed_at, so the time that the lease
 	// has left says nothing. It is for a caller that has seen this renewed_at unchanged, by a clock of
 	// its own, for longer than the lease was granted for, which is from renewed_at to expires_at. 0
 	// means that the lease was renewed, taken over or freed since, or that somebody has locked its row.
+	// Late or doubled it does no harm: a lease that was renewed since does not match.
 	FreeLease(ctx context.Context, arg FreeLeaseParams) (int64, error)
 	// GiveBackSlot undoes a claim whose work was never begun, and returns how many rows it changed. The
 	// slot is abandoned, and the attempt does not count. 0 means that the attempt was not claimed, or
@@ -129,14 +135,14 @@ type Querier interface {
 	// nobody has started the slot, nor recorded it as missed.
 	ReadSlot(ctx context.Context, arg ReadSlotParams) (ReadSlotRow, error)
 	// ReleaseLease ends the lease of exactly this job, holder and token now, and returns how many rows
-	// it changed. 0 means that it was over already; a successor's lease is never touched. It notifies
-	// the channel leader_lease with the job's name, so that whoever waits need not wait for its next
-	// look.
+	// it changed. 0 means that it was over already. It notifies the channel leader_lease with the job's
+	// name, so that whoever waits need not wait for its next look. Late or doubled it does no harm: a
+	// successor's lease has another token.
 	ReleaseLease(ctx context.Context, arg ReleaseLeaseParams) (int64, error)
 	// RenewLease extends the live lease of exactly this job, holder and token to TTL seconds from some
 	// moment of the call, and returns how many rows it changed: count the TTL from before the call. 0
-	// means that the term is over: taken over, expired or released. It never creates or takes back a
-	// lease.
+	// means that the term is over: taken over, dismissed, expired or released. It never creates or
+	// takes back a lease. Late or doubled it does no harm: it changes only this term's live lease.
 	RenewLease(ctx context.Context, arg RenewLeaseParams) (int64, error)
 	// RenewLeases does the same for many terms of one holder in one statement. Terms is a JSON array of
 	// objects with job_name and token. It answers with one row for every term that is not over; Renewed
@@ -149,12 +155,12 @@ type Querier interface {
 	//
 	// LATERAL with LIMIT looks each term up by the index, and the rows are then found by an array of
 	// their places: there is nothing to join, and whatever the planner expects of a JSON text, or of a
-	// table whose statistics are old, it can't make this quadratic. Nor NOT IN, which is hashed. (sqlc
-	// knows no system columns, hence (l).ctid.)
+	// table whose statistics are old, it can't make this quadratic. NOT IN is hashed, and so linear
+	// too. (sqlc knows no system columns, hence (l).ctid.)
 	RenewLeases(ctx context.Context, arg RenewLeasesParams) ([]RenewLeasesRow, error)
-	// RequestSlot marks a decided slot that has had exactly this many attempts to be started again, by
-	// whoever leads the job next or runs that slot, and returns how many rows it changed. 0 means that
-	// the slot has no row, is running, or has been started since.
+	// RequestSlot marks a slot that is not running, and has had exactly this many attempts, to be
+	// started again: by whoever leads the job by Run, or calls RunDue or RunSlot. It returns how many
+	// rows it changed. 0 means that the slot has no row, is running, or has been started since.
 	//
 	// Late or doubled it does no harm: once the requested run has begun, the attempt is another one.
 	RequestSlot(ctx context.Context, arg RequestSlotParams) (int64, error)

@@ -12,12 +12,16 @@
 -- belongs to a term that holder has given up, and is taken over under a new token. Pass 0 for a
 -- holder that had no term yet.
 --
+-- Late it may take a free lease for a holder that no longer asks: the job then has no leader for a
+-- TTL, never two.
+--
 -- A takeover notifies the channel leader_lease with the job's name, for those who wait and those
 -- who watch; nothing depends on it.
 --
 -- TTL is in seconds and may have a fraction. No row (sql.ErrNoRows) means that a rival created the
 -- row while this statement ran, and holder's own name on a lease that is not acquired means that
--- the statement had to wait for longer than the TTL: ask again.
+-- the statement waited for longer than the TTL, or that the row is locked, as by the guard of a
+-- term given up: ask again.
 WITH candidate AS (
     SELECT l.job_name,
            l.token AS old_token,
@@ -138,8 +142,8 @@ ORDER BY l.job_name;
 -- name: RenewLease :execrows
 -- RenewLease extends the live lease of exactly this job, holder and token to TTL seconds from some
 -- moment of the call, and returns how many rows it changed: count the TTL from before the call. 0
--- means that the term is over: taken over, expired or released. It never creates or takes back a
--- lease.
+-- means that the term is over: taken over, dismissed, expired or released. It never creates or
+-- takes back a lease. Late or doubled it does no harm: it changes only this term's live lease.
 UPDATE leader_lease
 SET renewed_at = clock_timestamp(),
     expires_at = clock_timestamp() + make_interval(secs => sqlc.arg(ttl_seconds)::float8)
@@ -160,8 +164,8 @@ WHERE job_name = sqlc.arg(job_name)
 --
 -- LATERAL with LIMIT looks each term up by the index, and the rows are then found by an array of
 -- their places: there is nothing to join, and whatever the planner expects of a JSON text, or of a
--- table whose statistics are old, it can't make this quadratic. Nor NOT IN, which is hashed. (sqlc
--- knows no system columns, hence (l).ctid.)
+-- table whose statistics are old, it can't make this quadratic. NOT IN is hashed, and so linear
+-- too. (sqlc knows no system columns, hence (l).ctid.)
 WITH wanted AS (
     SELECT t.term ->> 'job_name' AS job_name, (t.term ->> 'token')::bigint AS token
     FROM (SELECT jsonb_array_elements((sqlc.arg(terms)::text)::jsonb) AS term) AS t
@@ -206,9 +210,9 @@ WHERE (SELECT count(*) FROM renewed) < (SELECT count(*) FROM wanted)
 
 -- name: ReleaseLease :one
 -- ReleaseLease ends the lease of exactly this job, holder and token now, and returns how many rows
--- it changed. 0 means that it was over already; a successor's lease is never touched. It notifies
--- the channel leader_lease with the job's name, so that whoever waits need not wait for its next
--- look.
+-- it changed. 0 means that it was over already. It notifies the channel leader_lease with the job's
+-- name, so that whoever waits need not wait for its next look. Late or doubled it does no harm: a
+-- successor's lease has another token.
 WITH released AS (
     UPDATE leader_lease
     SET expires_at = clock_timestamp()
@@ -227,7 +231,8 @@ FROM released AS r;
 -- has left says nothing. It is for a caller that has seen this renewed_at unchanged, by a clock of
 -- its own, for longer than the lease was granted for, which is from renewed_at to expires_at. 0
 -- means that the lease was renewed, taken over or freed since, or that somebody has locked its row.
-WITH still AS (
+-- Late or doubled it does no harm: a lease that was renewed since does not match.
+WITH stopped AS (
     SELECT l.job_name
     FROM leader_lease AS l
     WHERE l.job_name = sqlc.arg(job_name)
@@ -238,7 +243,7 @@ WITH still AS (
 )
 UPDATE leader_lease AS l
 SET expires_at = clock_timestamp()
-FROM still AS s
+FROM stopped AS s
 WHERE l.job_name = s.job_name;
 
 -- name: GuardLease :one

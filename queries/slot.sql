@@ -13,8 +13,9 @@
 -- or the term is over.
 --
 -- Asking again after a lost answer is safe: the attempt that runs under the caller's own token is
--- claimed already. Late or doubled it does no harm: the slot has had more attempts by then. Only a
--- row that was deleted forgets that, so delete none that was decided within the last minute.
+-- claimed already. Late or doubled it does no harm: the slot has had more attempts by then, or its
+-- attempt was given back, and this term does not start it again. Only a row that was deleted
+-- forgets that, so delete none that was decided within the last minute.
 WITH term AS (
     SELECT l.job_name
     FROM leader_lease AS l
@@ -66,11 +67,11 @@ SELECT a.claimed::boolean AS claimed,
 FROM answer AS a;
 
 -- name: FinishSlot :execrows
--- FinishSlot decides the attempt of a slot that runs under exactly this term, and returns how many
+-- FinishSlot records the end of the attempt that runs under exactly this term, and returns how many
 -- rows it changed. 0 means that this attempt is not running any more: it was finished already, or a
 -- successor has taken the slot over. State is done, failed or abandoned.
 --
--- Late or doubled it does no harm: an attempt is decided once, and the next one has another number.
+-- Late or doubled it does no harm: an attempt ends once, and the next one has another number.
 UPDATE leader_slot
 SET state       = sqlc.arg(state),
     finished_at = clock_timestamp(),
@@ -188,9 +189,9 @@ WHERE s.job_name = sqlc.arg(job_name)
 ORDER BY s.slot;
 
 -- name: RequestSlot :execrows
--- RequestSlot marks a decided slot that has had exactly this many attempts to be started again, by
--- whoever leads the job next or runs that slot, and returns how many rows it changed. 0 means that
--- the slot has no row, is running, or has been started since.
+-- RequestSlot marks a slot that is not running, and has had exactly this many attempts, to be
+-- started again: by whoever leads the job by Run, or calls RunDue or RunSlot. It returns how many
+-- rows it changed. 0 means that the slot has no row, is running, or has been started since.
 --
 -- Late or doubled it does no harm: once the requested run has begun, the attempt is another one.
 UPDATE leader_slot
