@@ -2,7 +2,6 @@ package schedule_test
 
 import (
 	"context"
-	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -46,11 +45,12 @@ func TestRunSlotDoesNotClaimARunThatWasCutOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tb := pgfake.NewTable()
 		p := start(t, tb, leader.Config{})
-		ran, err := p.RunSlot(t.Context(), "job", midnight(), func(ctx context.Context, _ *schedule.Slot) error {
+		work := func(ctx context.Context, _ *schedule.Slot) error {
 			tb.Put("job", "thief", time.Second)
 			<-ctx.Done()
 			return ctx.Err()
-		})
+		}
+		ran, err := p.RunSlot(t.Context(), "job", midnight(), work)
 		if ran || err != nil {
 			t.Errorf("RunSlot = %v, %v; want no run to its end", ran, err)
 		}
@@ -58,151 +58,48 @@ func TestRunSlotDoesNotClaimARunThatWasCutOff(t *testing.T) {
 	})
 }
 
-// The failure is recorded, but no answer says so before the term is lost.
-func TestRunSlotReturnsTheWorksErrorAlsoWhenTheTermIsLostRightAfter(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		tb := pgfake.NewTable()
-		p := start(t, tb, leader.Config{})
-		broken := errors.New("no paper")
-		time.AfterFunc(20*time.Second, func() { p.path.Suffer(nil) })
-		ran, err := p.RunSlot(t.Context(), "job", midnight(), func(context.Context, *schedule.Slot) error {
-			p.path.Suffer(func(s pgfake.Statement) pgfake.Trouble {
-				if s.Kind == pgfake.KindFinishSlot || s.Renews() {
-					return pgfake.Trouble{Loses: pgfake.ErrReset}
-				}
-				return pgfake.Trouble{}
-			})
-			return broken
-		})
-		if !ran || !errors.Is(err, broken) {
-			t.Errorf("RunSlot = %v, %v; want the work's error", ran, err)
-		}
-		wantOutcomes(t, tb, "00:00 failed 1")
-	})
-}
-
-// Until its next renewal the old leader doesn't know, and its claims find no live term.
-func TestLeaderThatWasDismissedDoesNotAskAllTheTimeForASlotThatIsDue(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		tb := pgfake.NewTable()
-		d := &diary{table: tb}
-		until(time.Hour - 16*time.Second) // it renews every 5 s
-		p := start(t, tb, leader.Config{})
-		p.path.Suffer(pgfake.Always(pgfake.Trouble{Slow: time.Millisecond}))
-		p.follow(t, hourly, schedule.Policy{}, d.work(0))
-		until(time.Hour - 10*time.Millisecond)
-		if _, err := start(t, tb, leader.Config{}).Dismiss(t.Context(), "job"); err != nil {
-			t.Fatal(err)
-		}
-		until(time.Hour + 10*time.Second)
-		if n := len(p.path.Asked(midnight().Add(time.Hour-time.Second), pgfake.KindClaimSlot)); n > 10 {
-			t.Errorf("%d claims within some seconds", n)
-		}
-		until(time.Hour + time.Minute)
-		wantOutcomes(t, tb, "01:00 done 1")
-	})
-}
-
-// The first leader dies between two statements that record missed slots.
-func TestMissedSlotsAreRecordedOldestFirst(t *testing.T) {
-	for range 10 { // it must not be by luck
+// A call of RunSlot obeys the limit of three attempts too, for a slot that the last of them left
+// running.
+func TestSlotThatUsedUpItsAttemptsIsNotRunByOneMoreCall(t *testing.T) {
+	for attempt := range int32(5) {
 		synctest.Test(t, func(t *testing.T) {
 			tb := pgfake.NewTable()
 			d := &diary{table: tb}
-			putSlot(tb, midnight(), schedule.StateDone, 1)
-			until(5*time.Hour + 30*time.Minute)
-			first := start(t, tb, leader.Config{})
-			first.path.Suffer(func(s pgfake.Statement) pgfake.Trouble {
-				return pgfake.Trouble{Hangs: s.Kind == pgfake.KindMissSlots && s.Nth == 2}
-			})
-			policy := schedule.Policy{Grace: 2 * time.Hour}
-			first.follow(t, hourly, policy, d.work(0))
-			time.Sleep(time.Second)
-			first.crash()
-			time.Sleep(time.Minute)
-			start(t, tb, leader.Config{}).follow(t, hourly, policy, d.work(0))
-			time.Sleep(time.Minute)
-			wantOutcomes(t, tb,
-				"00:00 done 1", "01:00 missed 0", "02:00 missed 0", "03:00 missed 0", "04:00 missed 0", "05:00 done 1")
+			slot := midnight().Add(time.Hour)
+			tb.Put("job", "gone", 0)
+			if attempt > 0 {
+				putSlot(tb, slot, schedule.StateRunning, attempt)
+			}
+			until(2 * time.Hour)
+			ran, err := start(t, tb, leader.Config{}).RunSlot(t.Context(), "job", slot, d.work(0))
+			if want := attempt < 3; err != nil || ran != want || len(d.all()) == 1 != want {
+				t.Errorf("after %d attempts RunSlot = %v, %v with %d runs; want %v",
+					attempt, ran, err, len(d.all()), want)
+			}
+			if row := tb.Slots()[0]; attempt >= 3 && row.State != string(schedule.StateAbandoned) {
+				t.Errorf("after %d attempts the slot is %s, want abandoned", attempt, row.State)
+			}
 		})
 	}
 }
 
-// Errors that are no passing ones by their kind, but were seen to pass: a pooler that has lost a
-// prepared statement, a plan that a migration has made stale, a password that was changed.
-func TestScheduleOutlivesErrorsOfTheDatabase(t *testing.T) {
-	for _, state := range []string{"26000", "0A000", "28P01", "XX000"} {
-		for _, kind := range []pgfake.Kind{
-			pgfake.KindSurvey, pgfake.KindAbandon, pgfake.KindClaimSlot,
-			pgfake.KindFinishSlot, pgfake.KindPrune,
-		} {
-			t.Run(state+" "+string(kind), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					tb := pgfake.NewTable()
-					d := &diary{table: tb}
-					putSlot(tb, midnight(), schedule.StateAbandoned, 1)
-					p := start(t, tb, leader.Config{})
-					p.path.Suffer(func(s pgfake.Statement) pgfake.Trouble {
-						if s.Kind == kind && s.Nth == 1 {
-							return pgfake.Trouble{Fails: pgfake.ServerError(state)}
-						}
-						return pgfake.Trouble{}
-					})
-					p.follow(t, hourly, schedule.Policy{}, d.work(time.Second))
-					until(time.Hour + time.Minute)
-					wantOutcomes(t, tb, "00:00 done 2", "01:00 done 1")
-					if n := len(d.all()); n != 2 {
-						t.Errorf("%d runs, want 2", n)
-					}
-				})
-			})
-		}
-	}
-}
-
-// backwards is a schedule that goes backwards from some instant on.
-type backwards struct{ from time.Time }
-
-func (b backwards) Next(after time.Time) time.Time {
-	if after.Before(b.from) {
-		return hourly.Next(after)
-	}
-	return after.Add(-time.Hour)
-}
-
-func TestScheduleThatGoesBackwardsIsRefused(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := start(t, pgfake.NewTable(), leader.Config{})
-		ctx, cancel := context.WithTimeout(t.Context(), 24*time.Hour)
-		defer cancel()
-		slots := backwards{midnight().Add(2 * time.Hour)}
-		err := p.Scheduler.Run(ctx, "job", slots, schedule.Policy{}, func(context.Context, *schedule.Slot) error { return nil })
-		if !errors.Is(err, schedule.ErrSchedule) {
-			t.Errorf("RunSchedule = %v, want schedule.ErrSchedule", err)
-		}
-		within(t, midnight(), 3*time.Hour, "the error")
-	})
-}
-
-// A database in LATIN1 takes the job's name, and not what the work says.
-func TestErrorThatTheDatabaseCannotStoreFailsTheSlotAllTheSame(t *testing.T) {
+// Whoever says that the slot is complete, and then does not commit, has not done it.
+func TestSlotWhoseCompletionDidNotCommitIsFailed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tb := pgfake.NewTable()
 		p := start(t, tb, leader.Config{})
-		p.path.Suffer(func(s pgfake.Statement) pgfake.Trouble {
-			if s.Kind == pgfake.KindFinishSlot && s.Nth == 1 {
-				return pgfake.Trouble{Fails: pgfake.ServerError("22P05")}
+		forgets := func(ctx context.Context, s *schedule.Slot) error {
+			tx, err := p.pool.BeginTx(ctx, nil)
+			if err != nil {
+				return err
 			}
-			return pgfake.Trouble{}
-		})
-		broken := errors.New("紙がない: no paper")
-		ran, err := p.RunSlot(t.Context(), "job", midnight(), func(context.Context, *schedule.Slot) error { return broken })
-		if !ran || !errors.Is(err, broken) {
-			t.Errorf("RunSlot = %v, %v; want the work's error", ran, err)
+			defer tx.Rollback()
+			return s.Complete(ctx, tx)
+		}
+		ran, err := p.RunSlot(t.Context(), "job", midnight(), forgets)
+		if !ran || err == nil {
+			t.Errorf("RunSlot = %v, %v; want an error", ran, err)
 		}
 		wantOutcomes(t, tb, "00:00 failed 1")
-		if got, want := tb.Slots()[0].Error, "????: no paper"; got != want {
-			t.Errorf("on record is %q, want %q", got, want)
-		}
 	})
 }
