@@ -2,6 +2,7 @@ package schedule_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -51,18 +52,21 @@ func (d *diary) all() []slotRun {
 	return slices.Clone(d.runs)
 }
 
-// outcomes tells what the slot table says, a line for a slot.
-func outcomes(tb *pgfake.Table) []string {
-	var lines []string
-	for _, row := range tb.Slots() {
-		lines = append(lines, fmt.Sprintf("%s %s %d", row.Slot.Format("15:04"), row.State, row.Attempt))
-	}
-	return lines
+// returning is a work that does nothing, and returns err.
+func returning(err error) slotFunc {
+	return func(context.Context, *schedule.Slot) error { return err }
 }
 
+var errBroken = errors.New("it went wrong")
+
+// wantOutcomes fails the test unless the slot table says what is wanted, a line for a slot.
 func wantOutcomes(t *testing.T, tb *pgfake.Table, want ...string) {
 	t.Helper()
-	if got := outcomes(tb); !slices.Equal(got, want) {
+	var got []string
+	for _, row := range tb.Slots() {
+		got = append(got, fmt.Sprintf("%s %s %d", row.Slot.Format("15:04"), row.State, row.Attempt))
+	}
+	if !slices.Equal(got, want) {
 		t.Errorf("the slots are %q, want %q", got, want)
 	}
 }
@@ -72,6 +76,14 @@ func putSlot(tb *pgfake.Table, slot time.Time, state schedule.State, attempt int
 	tb.PutSlot(db.LeaderSlot{
 		JobName: "job", Slot: slot, State: string(state), Attempt: attempt, Token: 0, Holder: "gone",
 	})
+}
+
+// midnight is when a bubble begins.
+func midnight() time.Time { return time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC) }
+
+// until waits for a time of the bubble's first day.
+func until(timeOfDay time.Duration) {
+	time.Sleep(time.Until(midnight().Add(timeOfDay)))
 }
 
 // daily comes once a day, at a time of day in UTC.
@@ -85,14 +97,6 @@ func (d daily) Next(after time.Time) time.Time {
 	return next
 }
 
-// until waits for a time of the bubble's first day.
-func until(timeOfDay time.Duration) {
-	time.Sleep(time.Until(midnight().Add(timeOfDay)))
-}
-
-// midnight is when a bubble begins.
-func midnight() time.Time { return time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC) }
-
 // every comes at each multiple of d.
 type every time.Duration
 
@@ -102,3 +106,15 @@ func (d every) Next(after time.Time) time.Time {
 
 // hourly comes on each full hour; a bubble's time begins on one.
 const hourly = every(time.Hour)
+
+// A roll is a schedule of some instants, in order.
+type roll []time.Time
+
+func (r roll) Next(after time.Time) time.Time {
+	for _, at := range r {
+		if at.After(after) {
+			return at
+		}
+	}
+	return time.Time{}
+}

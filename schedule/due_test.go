@@ -3,6 +3,7 @@ package schedule_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,13 +12,6 @@ import (
 	"github.com/pgleader/pgleader/leader"
 	"github.com/pgleader/pgleader/schedule"
 )
-
-// turnUp is one call of RunDue, of a new process, with work that takes a while.
-func turnUp(t *testing.T, tb *pgfake.Table, policy schedule.Policy, lasts time.Duration) (schedule.Due, error) {
-	t.Helper()
-	p := start(t, tb, leader.Config{})
-	return p.RunDue(t.Context(), "report", hourly, policy, func(ctx context.Context, _ *schedule.Slot) error { return sleep(ctx, lasts) })
-}
 
 func TestFirstCallForAJobRunsTheSlotThatHasJustCome(t *testing.T) {
 	for name, tt := range map[string]struct {
@@ -32,9 +26,9 @@ func TestFirstCallForAJobRunsTheSlotThatHasJustCome(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				tb := pgfake.NewTable()
-				hour := time.Now().UTC().Add(time.Hour).Truncate(time.Hour)
-				time.Sleep(time.Until(hour.Add(tt.late)))
-				due, err := turnUp(t, tb, schedule.Policy{Grace: 10 * time.Minute}, time.Second)
+				hour := midnight().Add(time.Hour)
+				until(time.Hour + tt.late)
+				due, err := runDue(t, tb, schedule.Policy{Grace: 10 * time.Minute}, time.Second)
 				if err != nil || due.Ran != tt.ran || len(tb.Slots()) != tt.ran {
 					t.Fatalf("%+v, %v, on record %+v; want %d runs and no other record",
 						due, err, tb.Slots(), tt.ran)
@@ -48,40 +42,66 @@ func TestFirstCallForAJobRunsTheSlotThatHasJustCome(t *testing.T) {
 	}
 }
 
-func TestLaterCallsFindTheSlotDoneAndRecordWhatWasMissed(t *testing.T) {
+// runDue is one call of RunDue by a new process, whose work takes a while.
+func runDue(
+	t *testing.T, tb *pgfake.Table, policy schedule.Policy, takes time.Duration,
+) (schedule.Due, error) {
+	t.Helper()
+	d := &diary{table: tb}
+	return start(t, tb, leader.Config{}).RunDue(t.Context(), "job", hourly, policy, d.work(takes))
+}
+
+// A job's very first call dies between its election and the start of the slot.
+func TestFirstSlotIsRunByTheNextCallWhenTheFirstOneDies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tb := pgfake.NewTable()
-		hour := time.Now().UTC().Add(time.Hour).Truncate(time.Hour)
-		time.Sleep(time.Until(hour.Add(time.Second)))
-		for i, want := range []int{1, 0, 0} {
-			due, err := turnUp(t, tb, schedule.Policy{}, time.Second)
-			if err != nil || due.Ran != want || !due.Slot.Equal(hour) || due.Leader.Job != "" {
-				t.Errorf("call %d: %+v, %v; want %d runs", i, due, err, want)
-			}
+		until(time.Hour + time.Second)
+		dying := start(t, tb, leader.Config{})
+		dying.path.Suffer(func(s pgfake.Statement) pgfake.Trouble {
+			first := s.Kind == pgfake.KindSurvey && s.Nth == 1
+			return pgfake.Trouble{Hangs: s.Kind != pgfake.KindAcquire && !first}
+		})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		due, err := dying.RunDue(ctx, "job", hourly, schedule.Policy{}, returning(nil))
+		if err == nil {
+			t.Fatalf("%+v, want an error", due)
 		}
-		time.Sleep(time.Until(hour.Add(3*time.Hour + time.Second))) // nobody calls for two hours
-		due, err := turnUp(t, tb, schedule.Policy{CatchUp: schedule.CatchUpSkip}, time.Second)
+		until(time.Hour + time.Minute)
+		due, err = runDue(t, tb, schedule.Policy{}, time.Second)
 		if err != nil || due.Ran != 1 {
 			t.Errorf("%+v, %v; want 1 run", due, err)
 		}
-		var states []string
-		for _, row := range tb.Slots() {
-			states = append(states, row.State)
+	})
+}
+
+func TestLaterCallsFindTheSlotDoneAndRecordWhatWasMissed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tb := pgfake.NewTable()
+		until(time.Hour + time.Second)
+		for i, want := range []int{1, 0, 0} {
+			due, err := runDue(t, tb, schedule.Policy{}, time.Second)
+			slot := due.Slot.Equal(midnight().Add(time.Hour))
+			if err != nil || due.Ran != want || !slot || due.Leader.Job != "" {
+				t.Errorf("call %d: %+v, %v; want %d runs", i, due, err, want)
+			}
 		}
-		if len(states) != 4 || states[1] != string(schedule.StateMissed) || states[2] != string(schedule.StateMissed) || states[3] != string(schedule.StateDone) {
-			t.Errorf("states %q", states)
+		until(4*time.Hour + time.Second) // nobody calls for two hours
+		due, err := runDue(t, tb, schedule.Policy{CatchUp: schedule.CatchUpSkip}, time.Second)
+		if err != nil || due.Ran != 1 {
+			t.Errorf("%+v, %v; want 1 run", due, err)
 		}
+		wantOutcomes(t, tb, "01:00 done 1", "02:00 missed 0", "03:00 missed 0", "04:00 done 1")
 	})
 }
 
 func TestCallThatComesWhileAnotherRunsTheSlotSaysWhoAndReturnsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tb := pgfake.NewTable()
-		hour := time.Now().UTC().Add(time.Hour).Truncate(time.Hour)
-		time.Sleep(time.Until(hour.Add(time.Second)))
+		until(time.Hour + time.Second)
 		first := make(chan schedule.Due, 1)
 		go func() {
-			due, err := turnUp(t, tb, schedule.Policy{}, 10*time.Minute)
+			due, err := runDue(t, tb, schedule.Policy{}, 10*time.Minute)
 			if err != nil {
 				t.Error(err)
 			}
@@ -89,8 +109,9 @@ func TestCallThatComesWhileAnotherRunsTheSlotSaysWhoAndReturnsAtOnce(t *testing.
 		}()
 		synctest.Wait()
 		called := time.Now()
-		due, err := turnUp(t, tb, schedule.Policy{}, time.Second)
-		if err != nil || due.Ran != 0 || due.Leader.Holder == "" || !due.Slot.Equal(hour) {
+		due, err := runDue(t, tb, schedule.Policy{}, time.Second)
+		slot := due.Slot.Equal(midnight().Add(time.Hour))
+		if err != nil || due.Ran != 0 || due.Leader.Holder == "" || !slot {
 			t.Errorf("%+v, %v; want the other's lease", due, err)
 		}
 		within(t, called, 0, "the answer")
@@ -101,16 +122,17 @@ func TestCallThatComesWhileAnotherRunsTheSlotSaysWhoAndReturnsAtOnce(t *testing.
 }
 
 // The leader looks for the last time just before the slot comes, and all others are turned away
-// just after: somebody must run the slot.
+// just after. Somebody must run the slot all the same.
 func TestSlotThatComesWhileTheLeaderLeavesIsNotLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tb := pgfake.NewTable()
-		hour := time.Now().UTC().Add(time.Hour).Truncate(time.Hour)
-		leaving := start(t, tb, leader.Config{})
-		term := leaving.mustLead(t, "report")
-		time.Sleep(time.Until(hour.Add(time.Millisecond)))
+		term, ok, err := start(t, tb, leader.Config{}).TryAcquire(t.Context(), "job")
+		if err != nil || !ok {
+			t.Fatalf("TryAcquire = %v, %v; want a term", ok, err)
+		}
+		until(time.Hour + time.Millisecond)
 		time.AfterFunc(time.Second, func() { mustResign(t, term) })
-		due, err := turnUp(t, tb, schedule.Policy{}, time.Second)
+		due, err := runDue(t, tb, schedule.Policy{}, time.Second)
 		if err != nil || due.Ran != 1 {
 			t.Errorf("%+v, %v; want 1 run", due, err)
 		}
@@ -119,19 +141,18 @@ func TestSlotThatComesWhileTheLeaderLeavesIsNotLost(t *testing.T) {
 
 func TestLongRunGoesOnWithTheSlotThatCameMeanwhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		tb := pgfake.NewTable()
-		hour := time.Now().UTC().Add(time.Hour).Truncate(time.Hour)
-		time.Sleep(time.Until(hour.Add(time.Second)))
-		p := start(t, tb, leader.Config{})
+		until(time.Hour + time.Second)
+		p := start(t, pgfake.NewTable(), leader.Config{})
 		runs := 0
-		due, err := p.RunDue(t.Context(), "report", hourly, schedule.Policy{}, func(ctx context.Context, _ *schedule.Slot) error {
+		work := func(ctx context.Context, _ *schedule.Slot) error {
 			runs++
 			if runs == 1 {
 				return sleep(ctx, 90*time.Minute)
 			}
-			return errors.New("no paper")
-		})
-		if due.Ran != 2 || runs != 2 || err == nil || err.Error() != "no paper" {
+			return errBroken
+		}
+		due, err := p.RunDue(t.Context(), "job", hourly, schedule.Policy{}, work)
+		if due.Ran != 2 || runs != 2 || err == nil || err.Error() != errBroken.Error() {
 			t.Errorf("%+v, %v, %d runs; want 2 and the last one's error", due, err, runs)
 		}
 	})
@@ -140,21 +161,21 @@ func TestLongRunGoesOnWithTheSlotThatCameMeanwhile(t *testing.T) {
 func TestLostTermRunsTheSlotAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tb := pgfake.NewTable()
-		hour := time.Now().UTC().Add(time.Hour).Truncate(time.Hour)
-		time.Sleep(time.Until(hour.Add(time.Second)))
+		until(time.Hour + time.Second)
 		p := start(t, tb, leader.Config{})
 		var attempts []int
-		due, err := p.RunDue(t.Context(), "report", hourly, schedule.Policy{}, func(ctx context.Context, s *schedule.Slot) error {
+		work := func(ctx context.Context, s *schedule.Slot) error {
 			attempts = append(attempts, s.Attempt())
 			if len(attempts) == 1 {
-				tb.Put("report", "thief", 10*time.Second)
-				tb.Free("report")
+				tb.Put("job", "thief", 10*time.Second)
+				tb.Free("job")
 				<-ctx.Done()
 				return ctx.Err()
 			}
 			return nil
-		})
-		if err != nil || due.Ran != 1 || len(attempts) != 2 || attempts[1] != 2 {
+		}
+		due, err := p.RunDue(t.Context(), "job", hourly, schedule.Policy{}, work)
+		if err != nil || due.Ran != 1 || !slices.Equal(attempts, []int{1, 2}) {
 			t.Errorf("%+v, %v, attempts %v; want the second to be the run", due, err, attempts)
 		}
 	})
@@ -165,7 +186,7 @@ func TestCallWithoutADatabaseReturnsTheError(t *testing.T) {
 		p := start(t, pgfake.NewTable(), leader.Config{})
 		p.path.Suffer(pgfake.Always(pgfake.Trouble{Fails: pgfake.ErrReset}))
 		called := time.Now()
-		_, err := p.RunDue(t.Context(), "report", hourly, schedule.Policy{}, func(context.Context, *schedule.Slot) error { return nil })
+		_, err := p.RunDue(t.Context(), "job", hourly, schedule.Policy{}, returning(nil))
 		if !errors.Is(err, pgfake.ErrReset) {
 			t.Errorf("%v, want the driver's error", err)
 		}

@@ -13,8 +13,8 @@ import (
 	"github.com/pgleader/pgleader/schedule"
 )
 
-// The slot is on record as failed, the answer to that is lost, and the path is down: for longer than
-// the term, or for longer than the call cares to wait.
+// The slot is on record as failed, but the answer to that is lost and the path is down. It stays
+// down longer than the term, or longer than the call cares to wait.
 func TestErrorOfWorkReachesTheCallerThoughItsAnswerWasLost(t *testing.T) {
 	for _, down := range []time.Duration{time.Second, 20 * time.Second, time.Minute, time.Hour} {
 		t.Run(down.String(), func(t *testing.T) {
@@ -32,8 +32,7 @@ func TestErrorOfWorkReachesTheCallerThoughItsAnswerWasLost(t *testing.T) {
 					}
 					return pgfake.Trouble{}
 				})
-				due, err := p.RunDue(t.Context(), "job", hourly, schedule.Policy{},
-					func(context.Context, *schedule.Slot) error { return errBroken })
+				due, err := p.RunDue(t.Context(), "job", hourly, schedule.Policy{}, returning(errBroken))
 				if !errors.Is(err, errBroken) {
 					t.Errorf("RunDue = %+v, %v; want the work's error", due, err)
 				}
@@ -44,6 +43,49 @@ func TestErrorOfWorkReachesTheCallerThoughItsAnswerWasLost(t *testing.T) {
 			})
 		})
 	}
+}
+
+// The term is lost after the slot has failed, before the call has returned.
+func TestErrorOfTheLastRunIsReturnedAlsoWhenTheTermIsLostRightAfter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tb := pgfake.NewTable()
+		until(time.Hour + time.Second)
+		p := start(t, tb, leader.Config{})
+		p.path.Suffer(func(s pgfake.Statement) pgfake.Trouble {
+			early := time.Since(midnight()) < time.Hour+20*time.Second
+			if s.Renews() || s.Kind == pgfake.KindPrune && early {
+				return pgfake.Trouble{Fails: pgfake.ErrReset}
+			}
+			return pgfake.Trouble{}
+		})
+		due, err := p.RunDue(t.Context(), "job", hourly, schedule.Policy{}, returning(errBroken))
+		if due.Ran != 1 || !errors.Is(err, errBroken) {
+			t.Errorf("%+v, %v; want 1 run and its error", due, err)
+		}
+	})
+}
+
+// The failure is recorded, but no answer says so before the term is lost.
+func TestRunSlotReturnsTheWorksErrorAlsoWhenTheTermIsLostRightAfter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tb := pgfake.NewTable()
+		p := start(t, tb, leader.Config{})
+		time.AfterFunc(20*time.Second, func() { p.path.Suffer(nil) })
+		work := func(context.Context, *schedule.Slot) error {
+			p.path.Suffer(func(s pgfake.Statement) pgfake.Trouble {
+				if s.Kind == pgfake.KindFinishSlot || s.Renews() {
+					return pgfake.Trouble{Loses: pgfake.ErrReset}
+				}
+				return pgfake.Trouble{}
+			})
+			return errBroken
+		}
+		ran, err := p.RunSlot(t.Context(), "job", midnight(), work)
+		if !ran || !errors.Is(err, errBroken) {
+			t.Errorf("RunSlot = %v, %v; want the work's error", ran, err)
+		}
+		wantOutcomes(t, tb, "00:00 failed 1")
+	})
 }
 
 func TestWorkThatResignsItsTermDoesNotEndTheSchedule(t *testing.T) {
@@ -91,32 +133,6 @@ func TestPanicInWorkIsAnEndToo(t *testing.T) {
 		}
 		if tb.Live("job") {
 			t.Error("the lease was not released")
-		}
-	})
-}
-
-// fraction comes at each full hour and half a microsecond, as libraries that start from Go's clock
-// have it.
-type fraction struct{}
-
-func (fraction) Next(after time.Time) time.Time {
-	const half = 500 * time.Nanosecond
-	return after.Add(-half).Truncate(time.Hour).Add(time.Hour).Add(half)
-}
-
-func TestInstantsBelowAMicrosecondAreSlotsToo(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		tb := pgfake.NewTable()
-		d := &diary{table: tb}
-		until(30 * time.Minute)
-		p := start(t, tb, leader.Config{})
-		p.follow(t, fraction{}, schedule.Policy{}, d.work(0))
-		until(3*time.Hour + time.Minute)
-		wantOutcomes(t, tb, "01:00 done 1", "02:00 done 1", "03:00 done 1")
-		for _, run := range d.all() {
-			if want := run.slot.Truncate(time.Hour).Add(time.Microsecond); !run.slot.Equal(want) {
-				t.Errorf("the slot is %v, want %v", run.slot, want)
-			}
 		}
 	})
 }

@@ -60,35 +60,20 @@ func TestWorkThatWasNotStartedGivesTheSlotToTheNextLeader(t *testing.T) {
 		tb := pgfake.NewTable()
 		d := &diary{table: tb}
 		until(30 * time.Minute)
-		p := start(t, tb, leader.Config{})
-		stop := p.follow(t, daily(time.Hour), schedule.Policy{Attempts: 1}, func(_ context.Context, s *schedule.Slot) error {
+		policy := schedule.Policy{Attempts: 1}
+		work := func(_ context.Context, s *schedule.Slot) error {
 			d.note(s)
 			return fmt.Errorf("shutting down: %w", schedule.ErrNotStarted)
-		})
+		}
+		stop := start(t, tb, leader.Config{}).follow(t, daily(time.Hour), policy, work)
 		until(time.Hour + 10*time.Minute)
 		wantOutcomes(t, tb, "01:00 abandoned 0")
 		if n := len(d.all()); n != 1 {
 			t.Errorf("the same leader was asked %d times, want once", n)
 		}
 		stop()
-		start(t, tb, leader.Config{}).follow(t, daily(time.Hour), schedule.Policy{Attempts: 1}, d.work(0))
-		time.Sleep(time.Minute)
-		wantOutcomes(t, tb, "01:00 done 1")
-	})
-}
-
-// What was begun counts: a policy of one attempt means at most once.
-func TestShutdownDuringTheWorkUsesAnAttemptUp(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		tb := pgfake.NewTable()
-		d := &diary{table: tb}
-		until(30 * time.Minute)
-		policy := schedule.Policy{Attempts: 1}
-		stop := start(t, tb, leader.Config{}).follow(t, daily(time.Hour), policy, d.work(time.Hour))
-		until(time.Hour + time.Minute)
-		stop()
 		start(t, tb, leader.Config{}).follow(t, daily(time.Hour), policy, d.work(0))
 		time.Sleep(time.Minute)
-		wantOutcomes(t, tb, "01:00 abandoned 1")
+		wantOutcomes(t, tb, "01:00 done 1")
 	})
 }

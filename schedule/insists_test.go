@@ -21,17 +21,19 @@ func TestForgottenTransactionHoldsAShutdownUpForNoLongerThanATTL(t *testing.T) {
 		p := start(t, tb, leader.Config{})
 		forgotten, forget := context.WithCancel(context.Background())
 		defer forget()
-		stop := p.follow(t, daily(time.Hour), schedule.Policy{}, func(ctx context.Context, s *schedule.Slot) error {
+		work := func(ctx context.Context, s *schedule.Slot) error {
 			tx, err := p.pool.BeginTx(forgotten, nil)
 			if err != nil {
 				return err
 			}
 			return s.Complete(ctx, tx)
-		})
+		}
+		stop := p.follow(t, daily(time.Hour), schedule.Policy{}, work)
 		until(2 * time.Hour) // it is insisted on while nobody shuts down
 		wantOutcomes(t, tb, "01:00 running 1")
+		slot := midnight().Add(time.Hour)
 		retries := p.reported(schedule.EventRetry)
-		if len(retries) != 1 || !retries[0].Slot.Equal(midnight().Add(time.Hour)) || retries[0].Err == nil {
+		if len(retries) != 1 || !retries[0].Slot.Equal(slot) || retries[0].Err == nil {
 			t.Errorf("reported %+v, want the first failure, with its slot", retries)
 		}
 		began := time.Now()
@@ -78,7 +80,7 @@ func TestRecordThatIsRefusedIsLeftToTheNextLeader(t *testing.T) {
 			}
 			return pgfake.Trouble{}
 		})
-		p.follow(t, every(time.Hour), schedule.Policy{}, d.work(0))
+		p.follow(t, hourly, schedule.Policy{}, d.work(0))
 		until(90 * time.Minute)
 		wantOutcomes(t, tb, "01:00 abandoned 3") // it was run three times, and never recorded
 		until(2*time.Hour + time.Minute)

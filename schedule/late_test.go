@@ -2,7 +2,6 @@ package schedule_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"testing"
 	"testing/synctest"
@@ -13,11 +12,9 @@ import (
 	"github.com/pgleader/pgleader/schedule"
 )
 
-var errBroken = errors.New("it went wrong")
-
 // A slot fails, is requested, and its second attempt takes half an hour. The first statement of one
-// kind loses its answer, is retried, and arrives once more later: before the request, between the
-// request and the second attempt, during that, or after it.
+// kind loses its answer, is retried, and arrives once more later. That is before the request,
+// before the second attempt, during it, or after it.
 func TestLateDuplicateOfAnyStatementDecidesNothing(t *testing.T) {
 	const requested = time.Hour + 10*time.Minute
 	for _, kind := range []pgfake.Kind{
@@ -41,13 +38,14 @@ func TestLateDuplicateOfAnyStatementDecidesNothing(t *testing.T) {
 							return pgfake.Trouble{}
 						})
 					}
-					p.follow(t, daily(time.Hour), schedule.Policy{}, func(ctx context.Context, s *schedule.Slot) error {
+					work := func(ctx context.Context, s *schedule.Slot) error {
 						d.note(s)
 						if s.Attempt() == 1 {
 							return errBroken
 						}
 						return sleep(ctx, 30*time.Minute)
-					})
+					}
+					p.follow(t, daily(time.Hour), schedule.Policy{}, work)
 					until(requested)
 					for operator.Rerun(t.Context(), "job", midnight().Add(time.Hour)) != nil {
 						// its answer was lost
@@ -99,7 +97,8 @@ func TestLateEndOfAnAttemptDoesNotDecideTheNextOne(t *testing.T) {
 		until(2 * time.Hour)
 		wantOutcomes(t, tb, "01:00 done 2")
 		ends := p.reported(schedule.EventFinished)
-		if len(ends) != 2 || ends[0].State != schedule.StateFailed || ends[1].State != schedule.StateDone {
+		if len(ends) != 2 ||
+			ends[0].State != schedule.StateFailed || ends[1].State != schedule.StateDone {
 			t.Errorf("the ends reported are %+v", ends)
 		}
 	})

@@ -16,9 +16,12 @@ import (
 func TestOnlyTheLatestSlotIsTakenUpAgain(t *testing.T) {
 	at := midnight().Add(10 * 24 * time.Hour)
 	cutOff := at.Add(-72 * time.Hour)
-	overtaken := roll{cutOff, at.Add(-48 * time.Hour), at.Add(-24 * time.Hour), at.Add(12 * time.Hour)}
-	latest := roll{cutOff, at.Add(12 * time.Hour)}
-	never := slices.Clone(latest)[:1]
+	future := at.Add(12 * time.Hour)
+	overtaken := roll{cutOff, at.Add(-48 * time.Hour), at.Add(-24 * time.Hour), future}
+	latest := roll{cutOff, future}
+	never := roll{cutOff}
+	skip := schedule.Policy{CatchUp: schedule.CatchUpSkip}
+	all := schedule.Policy{CatchUp: schedule.CatchUpAll, Grace: 100 * time.Hour}
 	for _, tt := range []struct {
 		name   string
 		slots  roll
@@ -26,10 +29,10 @@ func TestOnlyTheLatestSlotIsTakenUpAgain(t *testing.T) {
 		again  bool
 	}{
 		{"later slots are due", overtaken, schedule.Policy{}, false},
-		{"later slots are due, skipping", overtaken, schedule.Policy{CatchUp: schedule.CatchUpSkip}, false},
-		{"later slots are due, all within grace", overtaken, schedule.Policy{CatchUp: schedule.CatchUpAll, Grace: 100 * time.Hour}, true},
+		{"later slots are due, skipping", overtaken, skip, false},
+		{"later slots are due, all within grace", overtaken, all, true},
 		{"a later one will be", latest, schedule.Policy{}, true},
-		{"a later one will be, skipping", latest, schedule.Policy{CatchUp: schedule.CatchUpSkip}, true},
+		{"a later one will be, skipping", latest, skip, true},
 		{"no later one comes", never, schedule.Policy{Grace: 100 * time.Hour}, true},
 	} {
 		for name, call := range map[string]func(context.Context, *process, slotFunc){
@@ -49,7 +52,8 @@ func TestOnlyTheLatestSlotIsTakenUpAgain(t *testing.T) {
 					ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 					defer cancel()
 					call(ctx, start(t, tb, leader.Config{}), d.work(0))
-					again := slices.ContainsFunc(d.all(), func(run slotRun) bool { return run.slot.Equal(cutOff) })
+					isCutOff := func(run slotRun) bool { return run.slot.Equal(cutOff) }
+					again := slices.ContainsFunc(d.all(), isCutOff)
 					if again != tt.again {
 						t.Errorf("the slot that was cut off is run again: %v, want %v", again, tt.again)
 					}
@@ -57,22 +61,4 @@ func TestOnlyTheLatestSlotIsTakenUpAgain(t *testing.T) {
 			})
 		}
 	}
-}
-
-// Of a schedule that comes every 10 ms most slots are missed, while each run takes two seconds.
-func TestPruningKeepsUpWithWhatIsRecorded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const interval, keep, run = 10 * time.Millisecond, time.Minute, 2 * time.Second
-		tb := pgfake.NewTable()
-		d := &diary{table: tb}
-		p := start(t, tb, leader.Config{})
-		p.follow(t, every(interval), schedule.Policy{Keep: keep}, d.work(run))
-		for range 5 {
-			time.Sleep(time.Minute)
-			// What is kept, what one run has recorded since, and what the next one is at.
-			if n, most := len(tb.Slots()), int((keep+2*run)/interval)+1; n > most {
-				t.Errorf("%d slots are on record, want at most %d", n, most)
-			}
-		}
-	})
 }

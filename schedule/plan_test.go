@@ -11,7 +11,9 @@ import (
 func TestOfManyDueSlotsTheLatestAreFound(t *testing.T) {
 	t.Parallel()
 	epoch := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	for _, n := range []int{0, 1, 999, 1000, 1001, 1999, 2000, 2001, 2500, 3000, 4001, 100_000, 30_000_000} {
+	for _, n := range []int{
+		0, 1, 999, 1000, 1001, 1999, 2000, 2001, 2500, 3000, 4001, 100_000, 30_000_000,
+	} {
 		t.Run(strconv.Itoa(n), func(t *testing.T) {
 			t.Parallel()
 			r := planner{schedule: seconds{}}

@@ -21,18 +21,17 @@ import (
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
-// A process is an elector and a scheduler with a pool and a path of their own to the table, and a
-// record of their events.
+// A process is an elector and a scheduler that share a pool and a path to the table. It keeps the
+// scheduler's events.
 type process struct {
 	*leader.Elector
 	*schedule.Scheduler
 	path *pgfake.Path
 	pool *sql.DB
 
-	mu    sync.Mutex
-	terms []leader.Event
-	slots []schedule.Event
-	hear  func(schedule.Event) // is told each event too, or nil
+	mu     sync.Mutex
+	events []schedule.Event
+	hear   func(schedule.Event) // is told each event too, or nil
 }
 
 // start makes a process in a bubble. At the end of the test it checks that each start of a slot was
@@ -47,6 +46,7 @@ func start(t *testing.T, tb *pgfake.Table, cfg leader.Config) *process {
 	return p
 }
 
+// newProcess makes a process in a bubble, whose end is up to the caller.
 func newProcess(t *testing.T, tb *pgfake.Table, cfg leader.Config) *process {
 	t.Helper()
 	p := &process{path: pgfake.NewPath(tb)}
@@ -59,11 +59,6 @@ func newProcess(t *testing.T, tb *pgfake.Table, cfg leader.Config) *process {
 func (p *process) make(t *testing.T, cfg leader.Config) {
 	t.Helper()
 	cfg.Logger = slog.New(slog.DiscardHandler)
-	cfg.OnEvent = func(event leader.Event) {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		p.terms = append(p.terms, event)
-	}
 	var err error
 	if p.Elector, err = leader.New(p.pool, cfg); err != nil {
 		t.Fatal(err)
@@ -77,7 +72,7 @@ func (p *process) make(t *testing.T, cfg leader.Config) {
 func (p *process) note(event schedule.Event) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.slots = append(p.slots, event)
+	p.events = append(p.events, event)
 	if p.hear != nil {
 		p.hear(event)
 	}
@@ -102,12 +97,7 @@ func (p *process) setWall(t *testing.T) (ahead *atomic.Int64) {
 	return ahead
 }
 
-// suspend suspends all machines for a while: the database's clock goes on, as those on the wall.
-func suspend(tb *pgfake.Table, wall *atomic.Int64, d time.Duration) {
-	tb.Step(d)
-	wall.Add(int64(d))
-}
-
+// checkPairs fails the test unless each start that was reported has exactly one end, after it.
 func (p *process) checkPairs(t *testing.T) {
 	t.Helper()
 	type attempt struct {
@@ -138,27 +128,17 @@ func (p *process) checkPairs(t *testing.T) {
 	}
 }
 
-// reported returns the events about slots, of the given kinds or of all.
+// reported returns the events of the given kinds, or of all.
 func (p *process) reported(kinds ...schedule.EventKind) []schedule.Event {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var found []schedule.Event
-	for _, event := range p.slots {
+	for _, event := range p.events {
 		if len(kinds) == 0 || slices.Contains(kinds, event.Kind) {
 			found = append(found, event)
 		}
 	}
 	return found
-}
-
-// mustLead acquires the job, or fails the test.
-func (p *process) mustLead(t *testing.T, job string) *leader.Term {
-	t.Helper()
-	term, ok, err := p.TryAcquire(t.Context(), job)
-	if err != nil || !ok {
-		t.Fatalf("TryAcquire(%q) = %v, %v; want a term", job, ok, err)
-	}
-	return term
 }
 
 func mustResign(t *testing.T, term *leader.Term) {

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Both plan hours of a schedule that comes every second, a step an operation: near a change of the
+// Both plan hours of a schedule that comes every second, a step an operation. Near a change of the
 // clocks a step may cost little more than away from it.
 
 func BenchmarkInZoneAwayFromAClockChange(b *testing.B) {
@@ -30,11 +30,7 @@ func BenchmarkInZoneNearAClockChange(b *testing.B) {
 // benchmarkInZone steps through an hour, again and again.
 func benchmarkInZone(b *testing.B, from time.Time) {
 	b.Helper()
-	zone, err := time.LoadLocation("Europe/Berlin")
-	if err != nil {
-		b.Fatal(err)
-	}
-	schedule := InZone(pattern{every: 1}, zone)
+	schedule := InZone(pattern{every: 1}, berlin(b))
 	until := from.Add(time.Hour)
 	at := from
 	for b.Loop() {

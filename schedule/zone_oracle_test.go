@@ -15,8 +15,9 @@ import (
 // it.
 const oracleGrain = 30
 
-// oracleYears are the zones to watch, each in years with changes of its own kind: half an hour, two
-// and three hours, quarters, at midnight, without a day, a changed law, beyond the listed changes.
+// oracleYears are the zones to watch, each in years with changes of its own kind. Clocks are set by
+// quarters, half an hour, two or three hours, at midnight, or by a day. Laws change, and some years
+// are beyond the listed changes.
 func oracleYears() map[string][]int {
 	return map[string][]int{
 		"Africa/Cairo":         {2010, 2014, 2023},

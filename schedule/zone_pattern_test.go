@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// A pattern is a schedule that knows nothing of zones: either every so often, or at some times of
-// each day, or of one day of the week. All of it is in seconds; local times are counted since 1970.
+// A pattern is a schedule that knows nothing of zones. It comes every so often, or at some times of
+// each day or of one day of the week. All of it is in seconds; local times are counted since 1970.
 type pattern struct {
 	every, first int64
 

@@ -194,7 +194,3 @@ func TestInZoneOfAScheduleThatNeverComesIsZero(t *testing.T) {
 		}
 	}
 }
-
-type scheduleFunc func(time.Time) time.Time
-
-func (f scheduleFunc) Next(after time.Time) time.Time { return f(after) }

@@ -1,4 +1,5 @@
-// Command listen takes over as soon as the leader has resigned: it listens, and need not wait for its next look.
+// Command listen takes over as soon as the leader has resigned: it listens, and need not wait for
+// its next look.
 package main
 
 import (
@@ -32,11 +33,14 @@ func main() {
 
 	// The second looks at the lease once an hour, unless it hears something.
 	waiting := make(chan struct{}, 1)
-	second, err := leader.New(db, leader.Config{RetryEvery: time.Hour, OnEvent: func(event leader.Event) {
-		if event.Kind == leader.EventWaiting {
-			waiting <- struct{}{}
-		}
-	}})
+	second, err := leader.New(db, leader.Config{
+		RetryEvery: time.Hour,
+		OnEvent: func(event leader.Event) {
+			if event.Kind == leader.EventWaiting {
+				waiting <- struct{}{}
+			}
+		},
+	})
 	check(err)
 	go func() { // one for the whole process, whatever the number of jobs
 		err := pgxwake.Listen(ctx, pgxwake.Config{URL: url, Wake: second.Wake})

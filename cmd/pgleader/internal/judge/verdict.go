@@ -59,7 +59,9 @@ func Leader(lease leader.Lease) Verdict {
 
 // Slots wants the newest slot that was done to have finished within maxAge. Runs are the job's
 // latest slots, newest first, and the lease was read after them.
-func Slots(runs []schedule.Record, lease leader.Lease, now time.Time, maxAge time.Duration) Verdict {
+func Slots(
+	runs []schedule.Record, lease leader.Lease, now time.Time, maxAge time.Duration,
+) Verdict {
 	name := words.Name(lease.Job) + ": "
 	done, newer := newestDone(runs)
 	last, bad := sinceThen(newer, lease, now)

@@ -15,8 +15,8 @@ import (
 	"github.com/pgleader/pgleader/schedule"
 )
 
-// An Operator is an elector that holds no lease, and is never a candidate, and a scheduler that runs
-// nothing.
+// An Operator is an elector that holds no lease and is never a candidate, and a scheduler that
+// runs nothing.
 type Operator struct {
 	*leader.Elector
 	*schedule.Scheduler

@@ -47,10 +47,11 @@ func Try(ctx context.Context, config Config, job Job) (r Result, led bool, err e
 		return Result{}, false, err
 	}
 	defer w.Close()
-	led, held, err := w.Elector.TryRun(ctx, job.Name, func(ctx context.Context, term *leader.Term) error {
+	work := func(ctx context.Context, term *leader.Term) error {
 		r = w.Work(ctx, job, term)
 		return r.Failure()
-	})
+	}
+	led, held, err := w.Elector.TryRun(ctx, job.Name, work)
 	switch sig := w.Asked(); {
 	case led:
 		return r, true, nil // which says all

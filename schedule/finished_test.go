@@ -13,58 +13,36 @@ import (
 	"github.com/pgleader/pgleader/schedule"
 )
 
-// instance is a process that has just started, whose clock may be wrong.
-func instance(t *testing.T, pool *sql.DB, wrong time.Duration) *process {
-	t.Helper()
-	p := &process{pool: pool}
-	p.make(t, leader.Config{RetryEvery: 20 * time.Millisecond})
-	p.setWall(t).Store(int64(wrong))
-	return p
-}
-
-// A roll is a schedule of some instants.
-type roll []time.Time
-
-func (r roll) Next(after time.Time) time.Time {
-	for _, at := range r {
-		if at.After(after) {
-			return at
-		}
-	}
-	return time.Time{}
-}
-
-// Neither a restart, another holder nor a clock that was set back starts it once more.
+// Neither a restart nor another holder nor a clock that was set back starts it once more.
 func TestFinishedSlotIsNeverRunAgain(t *testing.T) {
 	t.Parallel()
-	failure := errors.New("mail server said no")
+	all := schedule.Policy{CatchUp: schedule.CatchUpAll}
 	for _, tt := range []struct {
 		name      string
-		scheduled bool // by RunSchedule, else by RunSlot
+		scheduled bool // by Run, else by RunSlot
 		policy    schedule.Policy
 		err       error // of the work
 		state     schedule.State
 	}{
 		{"done by one call", false, schedule.Policy{}, nil, schedule.StateDone},
-		{"failed by one call", false, schedule.Policy{}, failure, schedule.StateFailed},
-		{"done by the schedule", true, schedule.Policy{CatchUp: schedule.CatchUpAll}, nil, schedule.StateDone},
-		{"failed by the schedule", true, schedule.Policy{CatchUp: schedule.CatchUpAll}, failure, schedule.StateFailed},
+		{"failed by one call", false, schedule.Policy{}, errBroken, schedule.StateFailed},
+		{"done by the schedule", true, all, nil, schedule.StateDone},
+		{"failed by the schedule", true, all, errBroken, schedule.StateFailed},
 		{"missed", true, schedule.Policy{Grace: time.Millisecond}, nil, schedule.StateMissed},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			onPostgres(t, func(t *testing.T, pool *sql.DB) {
 				slot := serverTime(t, pool).Add(-time.Minute)
-				first := instance(t, pool, 0)
-				once := func(e *process, at time.Time, work func() error) (bool, error) {
-					return e.RunSlot(t.Context(), "job", at, func(context.Context, *schedule.Slot) error { return work() })
+				first := processOn(t, pool, 0)
+				once := func(p *process, at time.Time, work slotFunc) (bool, error) {
+					return p.RunSlot(t.Context(), "job", at, work)
 				}
-				work := func() error { return tt.err }
-				if ran, err := once(first, slot.Add(-time.Hour), func() error { return nil }); !ran || err != nil {
+				if ran, err := once(first, slot.Add(-time.Hour), returning(nil)); !ran || err != nil {
 					t.Fatal(ran, err)
 				}
 				if tt.scheduled {
-					passBy(t, pool, first, tt.policy, slot, work)
-				} else if ran, err := once(first, slot, work); !ran || !errors.Is(err, tt.err) {
+					passBy(t, first, tt.policy, slot, returning(tt.err))
+				} else if ran, err := once(first, slot, returning(tt.err)); !ran || !errors.Is(err, tt.err) {
 					t.Fatal(ran, err)
 				}
 				before := recordOf(t, first, slot)
@@ -72,13 +50,13 @@ func TestFinishedSlotIsNeverRunAgain(t *testing.T) {
 					t.Fatalf("the slot is %s, want %s", before.State, tt.state)
 				}
 
-				again := func() error {
+				again := func(context.Context, *schedule.Slot) error {
 					t.Error("it is run again")
-					return failure
+					return errBroken
 				}
 				for _, wrong := range []time.Duration{0, -2 * time.Hour} {
-					passBy(t, pool, instance(t, pool, wrong), schedule.Policy{CatchUp: schedule.CatchUpAll}, slot, again)
-					if ran, err := once(instance(t, pool, wrong), slot, again); ran || err != nil {
+					passBy(t, processOn(t, pool, wrong), all, slot, again)
+					if ran, err := once(processOn(t, pool, wrong), slot, again); ran || err != nil {
 						t.Errorf("RunSlot = %v, %v; want neither", ran, err)
 					}
 				}
@@ -90,33 +68,43 @@ func TestFinishedSlotIsNeverRunAgain(t *testing.T) {
 	}
 }
 
-// passBy runs a schedule that has the slot and another one, now, until the latter is decided.
-func passBy(t *testing.T, pool *sql.DB, e *process, policy schedule.Policy, slot time.Time, work func() error) {
+// processOn makes a process on a real Postgres, whose clock may be wrong.
+func processOn(t *testing.T, pool *sql.DB, wrong time.Duration) *process {
 	t.Helper()
-	now := serverTime(t, pool)
+	p := &process{pool: pool}
+	p.make(t, leader.Config{RetryEvery: 20 * time.Millisecond})
+	p.setWall(t).Store(int64(wrong))
+	return p
+}
+
+// passBy runs a schedule that has the slot and another one, now, until the latter is decided.
+func passBy(t *testing.T, p *process, policy schedule.Policy, slot time.Time, work slotFunc) {
+	t.Helper()
+	now := serverTime(t, p.pool)
 	end := now.Add(50 * time.Millisecond).Truncate(time.Microsecond)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	e.hear = func(event schedule.Event) {
+	p.hear = func(event schedule.Event) {
 		decided := event.Kind == schedule.EventFinished || event.Kind == schedule.EventMissed
 		if decided && event.Slot.Equal(end) {
 			cancel()
 		}
 	}
-	err := e.Scheduler.Run(ctx, "job", roll{slot, end, now.Add(time.Hour)}, policy, func(_ context.Context, s *schedule.Slot) error {
-		if s.Time().Equal(slot) {
-			return work()
-		}
-		return nil
-	})
+	err := p.Scheduler.Run(ctx, "job", roll{slot, end, now.Add(time.Hour)}, policy,
+		func(ctx context.Context, s *schedule.Slot) error {
+			if s.Time().Equal(slot) {
+				return work(ctx, s)
+			}
+			return nil
+		})
 	if !errors.Is(err, context.Canceled) {
-		t.Errorf("RunSchedule = %v, want that it goes on until the second slot is decided", err)
+		t.Errorf("Run = %v, want that it goes on until the second slot is decided", err)
 	}
 }
 
-func recordOf(t *testing.T, e *process, slot time.Time) schedule.Record {
+func recordOf(t *testing.T, p *process, slot time.Time) schedule.Record {
 	t.Helper()
-	runs, err := e.History(t.Context(), "job", 100)
+	runs, err := p.History(t.Context(), "job", 100)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/pgleader/pgleader/schedule"
 )
 
-// The instances' clocks differ by up to ten seconds, the slots come every second and are run in no
-// time; and an instance leads for a few slots only, until it is shut down.
+// The instances' clocks differ by up to ten seconds, and the slots come every second and take no
+// time. Each instance leads for a few slots only, until it is shut down.
 func TestFiftyInstancesWhoseClocksDifferRunHundredSlotsHundredTimes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const slots = 100
@@ -72,7 +72,11 @@ func (s span) Next(after time.Time) time.Time {
 
 // The server boots with a wrong clock, and gets it right a minute later.
 func TestScheduleGoesOnAfterTheDatabasesClockWasFarAhead(t *testing.T) {
-	for name, policy := range map[string]schedule.Policy{"latest": {}, "all": {CatchUp: schedule.CatchUpAll}, "skip": {CatchUp: schedule.CatchUpSkip}} {
+	for name, policy := range map[string]schedule.Policy{
+		"latest": {},
+		"all":    {CatchUp: schedule.CatchUpAll},
+		"skip":   {CatchUp: schedule.CatchUpSkip},
+	} {
 		for _, fresh := range []bool{false, true} { // whether the job has no slots on record
 			t.Run(fmt.Sprintf("%s, %v", name, fresh), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {

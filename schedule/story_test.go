@@ -16,7 +16,7 @@ type slotStory struct {
 	interval time.Duration
 	policy   schedule.Policy
 	works    []slotWork // of the n-th run, around again
-	strokes  []stroke
+	faults   []fault
 }
 
 // A slotWork is what one run of a slot does.
@@ -34,8 +34,8 @@ const (
 	rollsBack = "completes the slot in a transaction, rolls back, and returns nil"
 )
 
-// A stroke is one thing that befalls a process, or with suspend all of them.
-type stroke struct {
+// A fault is one thing that befalls a process, or with suspend all of them.
+type fault struct {
 	after   time.Duration
 	process int // 0 to 2, or -1 for whichever leads
 	kind    string
@@ -44,27 +44,32 @@ type stroke struct {
 
 func drawStory(t *rapid.T) slotStory {
 	duration := func(label string, from, to time.Duration) time.Duration {
-		return time.Duration(rapid.Int64Range(from.Milliseconds(), to.Milliseconds()).Draw(t, label)) * time.Millisecond
+		ms := rapid.Int64Range(from.Milliseconds(), to.Milliseconds()).Draw(t, label)
+		return time.Duration(ms) * time.Millisecond
 	}
+	catchUps := []schedule.CatchUp{schedule.CatchUpLatest, schedule.CatchUpAll, schedule.CatchUpSkip}
 	s := slotStory{
 		interval: duration("interval", 500*time.Millisecond, 20*time.Second),
 		policy: schedule.Policy{
 			Grace:        duration("grace", time.Second, time.Minute),
-			CatchUp:      rapid.SampledFrom([]schedule.CatchUp{schedule.CatchUpLatest, schedule.CatchUpAll, schedule.CatchUpSkip}).Draw(t, "catch up"),
+			CatchUp:      rapid.SampledFrom(catchUps).Draw(t, "catch up"),
 			Attempts:     rapid.IntRange(1, 4).Draw(t, "attempts"),
 			RepeatFailed: rapid.Bool().Draw(t, "repeat failed"),
 		},
 	}
+	ends := []string{returns, returns, completes, completes, completes, fails, rollsBack}
 	for range rapid.IntRange(1, 5).Draw(t, "works") {
 		s.works = append(s.works, slotWork{
 			takes: duration("takes", 0, 15*time.Second),
 			deaf:  rapid.IntRange(0, 4).Draw(t, "deaf") == 0,
-			ends:  rapid.SampledFrom([]string{returns, returns, completes, completes, completes, fails, rollsBack}).Draw(t, "ends"),
+			ends:  rapid.SampledFrom(ends).Draw(t, "ends"),
 		})
 	}
-	kinds := []string{"crash", "shutdown", "cut off", "slow", "lost answers", "late", "wall clock", "suspend"}
-	for range rapid.IntRange(0, 8).Draw(t, "strokes") {
-		s.strokes = append(s.strokes, stroke{
+	kinds := []string{
+		"crash", "shutdown", "cut off", "slow", "lost answers", "late", "wall clock", "suspend",
+	}
+	for range rapid.IntRange(0, 8).Draw(t, "faults") {
+		s.faults = append(s.faults, fault{
 			after:   duration("after", 0, 15*time.Second),
 			process: rapid.SampledFrom([]int{-1, -1, -1, 0, 1, 2}).Draw(t, "process"),
 			kind:    rapid.SampledFrom(kinds).Draw(t, "kind"),
@@ -74,68 +79,57 @@ func drawStory(t *rapid.T) slotStory {
 	return s
 }
 
-func befall(
-	t *testing.T, tb *pgfake.Table, story slotStory, rec *record, workers []*worker, s stroke,
-) {
-	victim := s.process
+// inject has the fault happen, and returns before it is over unless a process is started again.
+func inject(t *testing.T, f fault, seen *witness, workers []*worker) {
+	victim := f.process
 	if victim < 0 {
-		leads := tb.Row("job").Holder
-		victim = max(0, slices.IndexFunc(workers, func(w *worker) bool { return w.Holder() == leads }))
+		leads := seen.table.Row("job").Holder
+		leading := func(w *worker) bool { return w.Holder() == leads }
+		victim = max(0, slices.IndexFunc(workers, leading))
 	}
 	w := workers[victim]
-	heal := func() {
-		time.AfterFunc(s.lasts, func() {
+	switch f.kind {
+	case "crash": // nothing of it reaches the server any more, and another is started later
+		w.dead.Store(true)
+		w.crash()
+		w.stop()
+		time.Sleep(f.lasts)
+		t.Cleanup(func() { w.path.Unhang() })
+		workers[victim] = hire(t, seen)
+	case "shutdown":
+		w.stop()
+		time.Sleep(f.lasts)
+		workers[victim] = hire(t, seen)
+	case "wall clock":
+		w.ahead.Add(int64(f.lasts))
+	case "suspend":
+		seen.suspend(f.lasts)
+	default:
+		w.path.Suffer(f.trouble)
+		time.AfterFunc(f.lasts, func() {
 			if !w.dead.Load() {
 				w.path.Suffer(nil)
 			}
 		})
 	}
-	switch s.kind {
-	case "crash": // nothing of it reaches the server any more, and another is started later
-		w.dead.Store(true)
-		w.path.Suffer(pgfake.Always(pgfake.Trouble{Hangs: true}))
-		w.path.Disconnect()
-		w.stop()
-		time.Sleep(s.lasts)
-		t.Cleanup(func() { w.path.Unhang() })
-		workers[victim] = hire(t, tb, story, rec)
-	case "shutdown":
-		w.stop()
-		time.Sleep(s.lasts)
-		workers[victim] = hire(t, tb, story, rec)
+}
+
+// trouble is what a fault of the network does to a statement.
+func (f fault) trouble(s pgfake.Statement) (trouble pgfake.Trouble) {
+	switch f.kind {
 	case "cut off":
-		w.path.Suffer(pgfake.Always(pgfake.Trouble{Fails: pgfake.ErrReset}))
-		heal()
+		trouble.Fails = pgfake.ErrReset
 	case "slow":
-		slow := pgfake.Trouble{Late: 300 * time.Millisecond, Slow: 300 * time.Millisecond}
-		w.path.Suffer(pgfake.Always(slow))
-		heal()
+		trouble.Late, trouble.Slow = 300*time.Millisecond, 300*time.Millisecond
 	case "lost answers":
-		w.path.Suffer(func(s pgfake.Statement) pgfake.Trouble {
-			if s.Nth%2 == 0 {
-				return pgfake.Trouble{Loses: pgfake.ErrReset}
-			}
-			return pgfake.Trouble{}
-		})
-		heal()
+		if s.Nth%2 == 0 {
+			trouble.Loses = pgfake.ErrReset
+		}
 	case "late": // what is sent arrives once more, after its own retry if it has one
-		w.path.Suffer(func(st pgfake.Statement) pgfake.Trouble {
-			late := pgfake.Trouble{Again: s.lasts / 2}
-			if st.Nth%2 == 0 {
-				late.Loses = pgfake.ErrReset
-			}
-			return late
-		})
-		heal()
-	case "wall clock":
-		w.ahead.Add(int64(s.lasts))
-	case "suspend":
-		tb.Step(s.lasts)
-		rec.mu.Lock()
-		rec.woke = time.Now()
-		rec.mu.Unlock()
-		for _, w := range rec.hired { // also those that are still on their way out
-			w.ahead.Add(int64(s.lasts))
+		trouble.Again = f.lasts / 2
+		if s.Nth%2 == 0 {
+			trouble.Loses = pgfake.ErrReset
 		}
 	}
+	return trouble
 }

@@ -49,8 +49,9 @@ func TestLongRunThatIsRenewedIsNotStartedASecondTime(t *testing.T) {
 				stop()
 				second, _ := begin()
 				until(time.Hour + 30*time.Minute)
+				slow := pgfake.Trouble{Late: 2 * time.Second, Slow: 2 * time.Second}
 				for _, p := range []*process{first, second} {
-					p.path.Suffer(pgfake.Always(pgfake.Trouble{Late: 2 * time.Second, Slow: 2 * time.Second}))
+					p.path.Suffer(pgfake.Always(slow))
 				}
 				time.Sleep(time.Minute)
 				first.path.Suffer(nil)
@@ -67,20 +68,27 @@ func TestLongRunThatIsRenewedIsNotStartedASecondTime(t *testing.T) {
 
 // The leader is killed at 01:30, half an hour into its work for the slot of 01:00.
 func TestKilledLeadersSlotIsAbandonedRunAgainAndBlocksNoOther(t *testing.T) {
-	skip, all := schedule.Policy{CatchUp: schedule.CatchUpSkip}, schedule.Policy{CatchUp: schedule.CatchUpAll, Grace: 24 * time.Hour}
+	usual, skip := schedule.Policy{}, schedule.Policy{CatchUp: schedule.CatchUpSkip}
+	all := schedule.Policy{CatchUp: schedule.CatchUpAll, Grace: 24 * time.Hour}
+	short, single := schedule.Policy{Grace: time.Minute}, schedule.Policy{Attempts: 1}
+	const (
+		again, cutOff = "01:00 done 2", "01:00 abandoned 1"
+		ran, missed   = "02:00 done 1", "02:00 missed 0"
+		now           = "03:00 running 1"
+	)
 	for _, tt := range []struct {
 		name   string
 		policy schedule.Policy
 		down   time.Duration // until an instance is started again
 		want   []string      // at 03:30
 	}{
-		{"attempts left", schedule.Policy{}, time.Minute, []string{"01:00 done 2", "02:00 done 1", "03:00 running 1"}},
-		{"past its grace", schedule.Policy{Grace: time.Minute}, time.Minute, []string{"01:00 done 2", "02:00 missed 0", "03:00 running 1"}},
-		{"skipping", skip, time.Minute, []string{"01:00 done 2", "02:00 missed 0", "03:00 running 1"}},
-		{"no attempt left", schedule.Policy{Attempts: 1}, time.Minute, []string{"01:00 abandoned 1", "02:00 done 1", "03:00 running 1"}},
-		{"later slot due", schedule.Policy{}, time.Hour, []string{"01:00 abandoned 1", "02:00 done 1", "03:00 running 1"}},
-		{"later slot due, skipping", skip, time.Hour, []string{"01:00 abandoned 1", "02:00 missed 0", "03:00 running 1"}},
-		{"later slot due, all", all, time.Hour, []string{"01:00 done 2", "02:00 running 1"}},
+		{"attempts left", usual, time.Minute, []string{again, ran, now}},
+		{"past its grace", short, time.Minute, []string{again, missed, now}},
+		{"skipping", skip, time.Minute, []string{again, missed, now}},
+		{"no attempt left", single, time.Minute, []string{cutOff, ran, now}},
+		{"later slot due", usual, time.Hour, []string{cutOff, ran, now}},
+		{"later slot due, skipping", skip, time.Hour, []string{cutOff, missed, now}},
+		{"later slot due, all", all, time.Hour, []string{again, "02:00 running 1"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -88,51 +96,15 @@ func TestKilledLeadersSlotIsAbandonedRunAgainAndBlocksNoOther(t *testing.T) {
 				d := &diary{table: tb}
 				until(30 * time.Minute)
 				first := start(t, tb, leader.Config{})
-				stop := first.follow(t, every(time.Hour), tt.policy, d.work(59*time.Minute))
+				stop := first.follow(t, hourly, tt.policy, d.work(59*time.Minute))
 				until(90 * time.Minute)
 				first.crash()
 				stop()
 				time.Sleep(tt.down)
-				start(t, tb, leader.Config{}).follow(t, every(time.Hour), tt.policy, d.work(59*time.Minute))
+				next := start(t, tb, leader.Config{})
+				next.follow(t, hourly, tt.policy, d.work(59*time.Minute))
 				until(3*time.Hour + 30*time.Minute)
 				wantOutcomes(t, tb, tt.want...)
-			})
-		})
-	}
-}
-
-// The work has sent its mails and then returns an error, at every attempt.
-func TestFailedSlotIsRunAgainOnlyOnRequestAlsoAfterARestart(t *testing.T) {
-	failure := errors.New("exit status 1")
-	for _, tt := range []struct {
-		name   string
-		policy schedule.Policy
-		want   string
-	}{
-		{"by default", schedule.Policy{}, "01:00 failed 1"},
-		{"by default, catching up on all", schedule.Policy{CatchUp: schedule.CatchUpAll, Grace: 24 * time.Hour}, "01:00 failed 1"},
-		{"on request", schedule.Policy{RepeatFailed: true}, "01:00 failed 3"},
-		{"on request, five times", schedule.Policy{RepeatFailed: true, Attempts: 5}, "01:00 failed 5"},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				tb := pgfake.NewTable()
-				d := &diary{table: tb}
-				work := func(_ context.Context, s *schedule.Slot) error {
-					d.note(s)
-					return failure
-				}
-				until(30 * time.Minute)
-				for range 3 {
-					stop := start(t, tb, leader.Config{}).follow(t, daily(time.Hour), tt.policy, work)
-					time.Sleep(time.Hour)
-					stop()
-				}
-				wantOutcomes(t, tb, tt.want)
-				rows := tb.Slots()
-				if rows[0].Error != failure.Error() || len(d.all()) != int(rows[0].Attempt) {
-					t.Errorf("%d runs, on record %+v", len(d.all()), rows[0])
-				}
 			})
 		})
 	}

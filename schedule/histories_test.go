@@ -29,30 +29,22 @@ func TestEverySlotIsDecidedOnceWhateverBefallsTheProcesses(t *testing.T) {
 	})
 }
 
-// A worker is a process of the story, which may die and be started again.
-type worker struct {
-	*process
-	dead  atomic.Bool
-	ahead *atomic.Int64 // of the wall clock to the monotonic one
-	stop  context.CancelFunc
-	gone  chan struct{}
-}
-
+// play has three processes live the story, and returns what was wrong with it.
 func play(t *testing.T, story slotStory) error {
-	tb := pgfake.NewTable()
-	rec := newRecord(tb, story)
+	seen := newWitness(pgfake.NewTable(), story)
 	workers := make([]*worker, 3)
 	for i := range workers {
-		workers[i] = hire(t, tb, story, rec)
+		workers[i] = hire(t, seen)
 	}
 	synctest.Wait() // all of them have seen the job without slots
-	for _, s := range story.strokes {
-		time.Sleep(s.after)
-		befall(t, tb, story, rec, workers, s)
+	for _, f := range story.faults {
+		time.Sleep(f.after)
+		inject(t, f, seen, workers)
 	}
-	rec.calmDown()
-	time.Sleep(story.interval + 2*time.Minute) // whatever was cut off is run again, and whatever is late is decided
-	rec.end()
+	seen.calmDown()
+	// Whatever was cut off is run again, and whatever is late is decided.
+	time.Sleep(story.interval + 2*time.Minute)
+	seen.end()
 	for _, w := range workers {
 		w.stop()
 	}
@@ -60,47 +52,62 @@ func play(t *testing.T, story slotStory) error {
 		w.path.Unhang()
 		<-w.gone
 	}
-	for _, w := range rec.hired {
+	for _, w := range seen.hired {
 		w.pool.Close()
 	}
-	return rec.judge()
+	return seen.judge()
 }
 
-func hire(t *testing.T, tb *pgfake.Table, story slotStory, rec *record) *worker {
+// A worker is a process of the story, which may die and be started again.
+type worker struct {
+	*process
+	seen  *witness
+	dead  atomic.Bool
+	ahead *atomic.Int64 // of the wall clock to the monotonic one
+	stop  context.CancelFunc
+	gone  chan struct{}
+}
+
+// hire starts a worker on the story's schedule.
+func hire(t *testing.T, seen *witness) *worker {
 	ctx, stop := context.WithCancel(context.Background())
-	w := &worker{process: newProcess(t, tb, leader.Config{TTL: 2 * time.Second}), stop: stop, gone: make(chan struct{})}
-	rec.hired = append(rec.hired, w)
+	w := &worker{
+		process: newProcess(t, seen.table, leader.Config{TTL: 2 * time.Second}),
+		seen:    seen,
+		stop:    stop,
+		gone:    make(chan struct{}),
+	}
+	seen.hired = append(seen.hired, w)
 	w.ahead = w.setWall(t)
-	w.hear = rec.hear
+	w.hear = seen.hear
 	go func() {
 		defer close(w.gone)
-		err := w.Scheduler.Run(ctx, "job", every(story.interval), story.policy, func(ctx context.Context, s *schedule.Slot) error {
-			return w.work(ctx, s, rec)
-		})
+		slots := every(seen.story.interval)
+		err := w.Scheduler.Run(ctx, "job", slots, seen.story.policy, w.work)
 		if !errors.Is(err, context.Canceled) {
-			rec.mu.Lock()
-			defer rec.mu.Unlock()
-			rec.fail("Run: %w", err)
+			seen.mu.Lock()
+			defer seen.mu.Unlock()
+			seen.fail("Run: %w", err)
 		}
 	}()
 	return w
 }
 
-func (w *worker) work(ctx context.Context, s *schedule.Slot, rec *record) error {
-	r, todo := rec.begin(w, s)
-	alive := sync.OnceFunc(rec.leaveOff)
-	defer alive()
-	defer context.AfterFunc(s.Term().Context(), alive)()
-	err := w.do(ctx, s, rec, r, todo)
+func (w *worker) work(ctx context.Context, s *schedule.Slot) error {
+	r, todo := w.seen.begin(s)
+	leaveOff := sync.OnceFunc(w.seen.leaveOff)
+	defer leaveOff()
+	defer context.AfterFunc(s.Term().Context(), leaveOff)()
+	err := w.do(ctx, s, r, todo)
 	lost := s.Term().Err() != nil
-	rec.mu.Lock()
-	defer rec.mu.Unlock()
+	w.seen.mu.Lock()
+	defer w.seen.mu.Unlock()
 	r.returned, r.err = true, err
 	r.cut, r.lost = ctx.Err() != nil, lost
 	return err
 }
 
-func (w *worker) do(ctx context.Context, s *schedule.Slot, rec *record, r *run, todo slotWork) error {
+func (w *worker) do(ctx context.Context, s *schedule.Slot, r *run, todo slotWork) error {
 	if todo.deaf {
 		ctx = context.WithoutCancel(ctx)
 		time.Sleep(todo.takes)
@@ -109,18 +116,18 @@ func (w *worker) do(ctx context.Context, s *schedule.Slot, rec *record, r *run, 
 	}
 	switch todo.ends {
 	case fails:
-		return errors.New("it went wrong")
+		return errBroken
 	case completes:
-		return w.complete(ctx, s, rec, r, (*sql.Tx).Commit)
+		return w.complete(ctx, s, r, (*sql.Tx).Commit)
 	case rollsBack:
-		return w.complete(ctx, s, rec, r, (*sql.Tx).Rollback)
+		return w.complete(ctx, s, r, (*sql.Tx).Rollback)
 	}
 	return nil
 }
 
 // complete does what a user's transaction does: the effect and the state change together.
 func (w *worker) complete(
-	ctx context.Context, s *schedule.Slot, rec *record, r *run, end func(*sql.Tx) error,
+	ctx context.Context, s *schedule.Slot, r *run, end func(*sql.Tx) error,
 ) error {
 	tx, err := w.pool.BeginTx(ctx, nil)
 	if err != nil {
@@ -131,8 +138,8 @@ func (w *worker) complete(
 		return err
 	}
 	effect := func() {
-		rec.mu.Lock()
-		defer rec.mu.Unlock()
+		w.seen.mu.Lock()
+		defer w.seen.mu.Unlock()
 		r.effect = true
 	}
 	if _, err := tx.ExecContext(ctx, pgfake.Write, effect); err != nil {
