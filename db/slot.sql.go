@@ -273,8 +273,8 @@ type GiveBackSlotParams struct {
 // slot is abandoned, and the attempt does not count. 0 means that the attempt was not claimed, or
 // is not running any more.
 //
-// Late or doubled it does no harm: this term does not claim the slot again, and another one has
-// another token.
+// Late or doubled it does no harm: this term does not claim the attempt again, and another one has
+// another token. RequestSlot sees to the first.
 func (q *Queries) GiveBackSlot(ctx context.Context, arg GiveBackSlotParams) (int64, error) {
 	result, err := q.db.ExecContext(ctx, giveBackSlot,
 		arg.Error,
@@ -470,6 +470,10 @@ func (q *Queries) ReadSlot(ctx context.Context, arg ReadSlotParams) (ReadSlotRow
 const requestSlot = `-- name: RequestSlot :execrows
 UPDATE leader_slot
 SET state       = 'requested',
+    attempt     = CASE
+                      WHEN state = 'abandoned' AND started_at IS NULL THEN attempt + 1
+                      ELSE attempt
+                  END,
     finished_at = NULL,
     error       = $1
 WHERE job_name = $2
@@ -490,6 +494,8 @@ type RequestSlotParams struct {
 // the slot has no row, is running, or has been started since.
 //
 // Late or doubled it does no harm: once the requested run has begun, the attempt is another one.
+// An attempt that was given back counts from here on. The term that gave it back may claim a
+// requested slot, and what still arrives late of that attempt must not concern the next one.
 func (q *Queries) RequestSlot(ctx context.Context, arg RequestSlotParams) (int64, error) {
 	result, err := q.db.ExecContext(ctx, requestSlot,
 		arg.Error,

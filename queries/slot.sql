@@ -87,8 +87,8 @@ WHERE job_name = sqlc.arg(job_name)
 -- slot is abandoned, and the attempt does not count. 0 means that the attempt was not claimed, or
 -- is not running any more.
 --
--- Late or doubled it does no harm: this term does not claim the slot again, and another one has
--- another token.
+-- Late or doubled it does no harm: this term does not claim the attempt again, and another one has
+-- another token. RequestSlot sees to the first.
 UPDATE leader_slot
 SET state       = 'abandoned',
     attempt     = attempt - 1,
@@ -193,8 +193,14 @@ ORDER BY s.slot;
 -- the slot has no row, is running, or has been started since.
 --
 -- Late or doubled it does no harm: once the requested run has begun, the attempt is another one.
+-- An attempt that was given back counts from here on. The term that gave it back may claim a
+-- requested slot, and what still arrives late of that attempt must not concern the next one.
 UPDATE leader_slot
 SET state       = 'requested',
+    attempt     = CASE
+                      WHEN state = 'abandoned' AND started_at IS NULL THEN attempt + 1
+                      ELSE attempt
+                  END,
     finished_at = NULL,
     error       = sqlc.arg(error)
 WHERE job_name = sqlc.arg(job_name)

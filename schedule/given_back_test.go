@@ -92,3 +92,45 @@ func TestShutdownDuringTheWorkUsesAnAttemptUp(t *testing.T) {
 		wantOutcomes(t, tb, "01:00 abandoned 1")
 	})
 }
+
+// The same leader claims a slot that it gave back, because somebody requests it. What gave it back,
+// or claimed it at first, arrives once more before the second claim or while its work runs.
+func TestLateDuplicateOfAClaimGivenBackDoesNotConcernTheRequestedRun(t *testing.T) {
+	const requested = time.Hour + 2*time.Minute + 9500*time.Millisecond
+	for _, kind := range []pgfake.Kind{pgfake.KindClaimSlot, pgfake.KindGiveBackSlot} {
+		for _, again := range []time.Duration{2*time.Minute + 10*time.Second, 20 * time.Minute} {
+			t.Run(fmt.Sprint(kind, " ", again), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					tb := pgfake.NewTable()
+					d := &diary{table: tb}
+					until(30 * time.Minute)
+					p, operator := start(t, tb, leader.Config{}), start(t, tb, leader.Config{})
+					p.path.Suffer(func(s pgfake.Statement) pgfake.Trouble {
+						if s.Kind == kind && s.Nth == 1 {
+							return pgfake.Trouble{Loses: pgfake.ErrReset, Again: again}
+						}
+						return pgfake.Trouble{}
+					})
+					p.follow(t, daily(time.Hour), schedule.Policy{}, func(ctx context.Context, s *schedule.Slot) error {
+						d.note(s)
+						if len(d.all()) == 1 {
+							return schedule.ErrNotStarted
+						}
+						return sleep(ctx, 30*time.Minute)
+					})
+					until(requested)
+					if err := operator.Rerun(t.Context(), "job", midnight().Add(time.Hour)); err != nil {
+						t.Fatal(err)
+					}
+					until(time.Hour + 30*time.Minute)
+					wantOutcomes(t, tb, "01:00 running 2")
+					until(3 * time.Hour)
+					wantOutcomes(t, tb, "01:00 done 2")
+					if n := len(d.all()); n != 2 {
+						t.Errorf("the slot was begun %d times, want 2", n)
+					}
+				})
+			})
+		}
+	}
+}

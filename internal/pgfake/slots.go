@@ -183,6 +183,9 @@ func (p *Path) RequestSlot(ctx context.Context, arg db.RequestSlotParams) (int64
 		if tb.locks.keepsSlot(key) {
 			return 0, errLocked
 		}
+		if row.State == StateAbandoned && !row.StartedAt.Valid { // it was given back
+			row.Attempt++
+		}
 		row.State, row.Error, row.FinishedAt = StateRequested, arg.Error, sql.NullTime{}
 		return 1, nil
 	})
