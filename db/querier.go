@@ -119,8 +119,9 @@ type Querier interface {
 	MissSlots(ctx context.Context, arg MissSlotsParams) (int64, error)
 	// PruneSlots deletes at most max_rows slots of the job that came, and were decided, more than
 	// keep_seconds ago, and returns how many it deleted. It never deletes a running or requested slot,
-	// nor the newest slot of the job that has come, which tells where the schedule stands. Keep a
-	// minute at least: a late ClaimSlot would start a slot again that nobody remembers.
+	// nor the newest slot of the job that has come, which tells where the schedule stands. It waits for
+	// no row that somebody has locked, for slots that are due wait for it. Keep a minute at least: a
+	// late ClaimSlot would start a slot again that nobody remembers.
 	//
 	// The clock is read in subqueries, once, so that the index finds the old slots. Late or doubled it
 	// does no harm: what it deletes is old enough.

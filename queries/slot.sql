@@ -235,31 +235,34 @@ ON CONFLICT (job_name, slot) DO NOTHING;
 -- name: PruneSlots :execrows
 -- PruneSlots deletes at most max_rows slots of the job that came, and were decided, more than
 -- keep_seconds ago, and returns how many it deleted. It never deletes a running or requested slot,
--- nor the newest slot of the job that has come, which tells where the schedule stands. Keep a
--- minute at least: a late ClaimSlot would start a slot again that nobody remembers.
+-- nor the newest slot of the job that has come, which tells where the schedule stands. It waits for
+-- no row that somebody has locked, for slots that are due wait for it. Keep a minute at least: a
+-- late ClaimSlot would start a slot again that nobody remembers.
 --
 -- The clock is read in subqueries, once, so that the index finds the old slots. Late or doubled it
 -- does no harm: what it deletes is old enough.
+WITH old AS (
+    SELECT o.slot
+    FROM leader_slot AS o
+    WHERE o.job_name = sqlc.arg(job_name)
+      AND o.state NOT IN ('running', 'requested')
+      AND o.slot < (
+          SELECT clock_timestamp() - make_interval(secs => sqlc.arg(keep_seconds)::float8)
+      )
+      AND o.finished_at < (
+          SELECT clock_timestamp() - make_interval(secs => sqlc.arg(keep_seconds)::float8)
+      )
+      AND o.slot < (
+          SELECT max(n.slot)
+          FROM leader_slot AS n
+          WHERE n.job_name = sqlc.arg(job_name)
+            AND n.slot <= (SELECT clock_timestamp())
+      )
+    ORDER BY o.slot
+    LIMIT sqlc.arg(max_rows)
+    FOR UPDATE SKIP LOCKED
+)
 DELETE FROM leader_slot AS s
 WHERE s.job_name = sqlc.arg(job_name)
-  AND s.slot IN (
-      SELECT o.slot
-      FROM leader_slot AS o
-      WHERE o.job_name = sqlc.arg(job_name)
-        AND o.state NOT IN ('running', 'requested')
-        AND o.slot < (
-            SELECT clock_timestamp() - make_interval(secs => sqlc.arg(keep_seconds)::float8)
-        )
-        AND o.finished_at < (
-            SELECT clock_timestamp() - make_interval(secs => sqlc.arg(keep_seconds)::float8)
-        )
-        AND o.slot < (
-            SELECT max(n.slot)
-            FROM leader_slot AS n
-            WHERE n.job_name = sqlc.arg(job_name)
-              AND n.slot <= (SELECT clock_timestamp())
-        )
-      ORDER BY o.slot
-      LIMIT sqlc.arg(max_rows)
-  )
+  AND s.slot IN (SELECT old.slot FROM old)
   AND s.state NOT IN ('running', 'requested');

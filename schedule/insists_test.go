@@ -122,3 +122,21 @@ func TestOneCallReturnsWhatCouldNotBeRecorded(t *testing.T) {
 		})
 	}
 }
+
+// Somebody has a row locked in psql that is old enough to be deleted.
+func TestLockedOldRowHoldsNoSlotUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tb := pgfake.NewTable()
+		d := &diary{table: tb}
+		putSlot(tb, midnight().Add(-time.Hour), schedule.StateDone, 1)
+		putSlot(tb, midnight(), schedule.StateDone, 1)
+		time.AfterFunc(4*time.Hour, tb.LockSlot("job", midnight().Add(-time.Hour)))
+		until(30 * time.Minute)
+		policy := schedule.Policy{Keep: 90 * time.Minute}
+		start(t, tb, leader.Config{}).follow(t, hourly, policy, d.work(0))
+		until(3*time.Hour + time.Minute)
+		wantOutcomes(t, tb, "23:00 done 1", "02:00 done 1", "03:00 done 1")
+		until(5*time.Hour + time.Minute)
+		wantOutcomes(t, tb, "04:00 done 1", "05:00 done 1")
+	})
+}

@@ -235,10 +235,8 @@ func (p *Path) PruneSlots(ctx context.Context, arg db.PruneSlotsParams) (int64, 
 			decided := row.State != StateRunning && row.State != StateRequested &&
 				!row.FinishedAt.Time.After(keep)
 			newest := i == len(slots)-1
-			if decided && !newest && row.Slot.Before(keep) && len(old) < int(arg.MaxRows) {
-				if tb.locks.keepsSlot(keyOf(row.JobName, row.Slot)) {
-					return 0, errLocked
-				}
+			locked := tb.locks.keepsSlot(keyOf(row.JobName, row.Slot)) // and not waited for
+			if decided && !newest && !locked && row.Slot.Before(keep) && len(old) < int(arg.MaxRows) {
 				old = append(old, row)
 			}
 		}
