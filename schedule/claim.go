@@ -23,8 +23,8 @@ func (s *Scheduler) claim(
 	ctx context.Context, t *leader.Term, at time.Time, last int32, policy Policy,
 ) (*Slot, error) {
 	for {
-		row, err := s.askForSlot(ctx, t, at, last, policy)
 		slot := &Slot{term: t, holder: s.elector.Holder(), at: at, attempt: int(last) + 1}
+		row, err := s.askForSlot(ctx, slot, last, policy)
 		switch {
 		case ctx.Err() != nil && (row.Claimed || err != nil && pgcall.Undecided(err)):
 			s.giveBack(ctx, slot, ctx.Err())
@@ -44,20 +44,21 @@ func (s *Scheduler) claim(
 
 // askForSlot hears the answer out, for a while also when ctx has ended.
 func (s *Scheduler) askForSlot(
-	ctx context.Context, t *leader.Term, at time.Time, last int32, policy Policy,
+	ctx context.Context, slot *Slot, last int32, policy Policy,
 ) (db.ClaimSlotRow, error) {
 	patient, cancel := pgcall.Outlast(ctx, min(s.callLimit, claimGrace))
 	defer cancel()
+	t, insists := slot.term, s.insists(slot.event(EventRetry))
 	again := func(err error) bool {
-		return ctx.Err() == nil && t.Err() == nil && pgcall.Passing(err)
+		return ctx.Err() == nil && t.Err() == nil && insists(err)
 	}
 	return pgcall.AskWhile(patient, s.calls, again,
 		func(ctx context.Context, q db.Querier) (db.ClaimSlotRow, error) {
 			return q.ClaimSlot(ctx, db.ClaimSlotParams{
 				JobName:      t.Job(),
-				Holder:       s.elector.Holder(),
+				Holder:       slot.holder,
 				Token:        t.Token(),
-				Slot:         at,
+				Slot:         slot.at,
 				LastAttempt:  last,
 				MaxAttempts:  int32(policy.Attempts), //nolint:gosec // validated
 				RepeatFailed: policy.RepeatFailed,
