@@ -35,8 +35,14 @@ func (s *Scheduler) claim(
 			return nil, fmt.Errorf("schedule: claim %v: %w", slot, err)
 		case row.Claimed:
 			return slot, nil
-		case row.Attempt <= last || policy.decided(State(row.State), row.Attempt):
+		case policy.decided(State(row.State), row.Attempt):
 			return nil, nil
+		case State(row.State) == StateRunning && row.Token == t.Token() && row.Attempt == last+1:
+			// An answer got lost, and the term was over before the next.
+			s.giveBack(ctx, slot, errNotLive)
+			return nil, cmp.Or(t.Err(), errNotLive)
+		case row.Attempt <= last: // nothing else keeps a live term from it
+			return nil, cmp.Or(t.Err(), errNotLive)
 		}
 		last = row.Attempt // it has had more than was known
 	}

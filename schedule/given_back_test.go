@@ -134,3 +134,29 @@ func TestLateDuplicateOfAClaimGivenBackDoesNotConcernTheRequestedRun(t *testing.
 		}
 	}
 }
+
+// The answer to a claim is lost, and before the next try the leader is dismissed.
+func TestClaimThatWasGrantedToATermThatIsOverIsGivenBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tb := pgfake.NewTable()
+		d := &diary{table: tb}
+		until(30 * time.Minute)
+		p, operator := start(t, tb, leader.Config{}), start(t, tb, leader.Config{})
+		p.path.Suffer(func(s pgfake.Statement) pgfake.Trouble {
+			if s.Kind == pgfake.KindClaimSlot && s.Nth == 1 {
+				return pgfake.Trouble{Slow: 100 * time.Millisecond, Loses: pgfake.ErrReset}
+			}
+			return pgfake.Trouble{}
+		})
+		p.follow(t, daily(time.Hour), schedule.Policy{Attempts: 1}, d.work(0))
+		until(time.Hour + 50*time.Millisecond)
+		if _, err := operator.Dismiss(t.Context(), "job"); err != nil {
+			t.Fatal(err)
+		}
+		until(time.Hour + time.Minute)
+		wantOutcomes(t, tb, "01:00 done 1")
+		if n := len(p.reported(schedule.EventGivenBack)); n != 1 {
+			t.Errorf("%d slots were reported as given back, want 1", n)
+		}
+	})
+}

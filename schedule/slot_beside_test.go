@@ -103,6 +103,31 @@ func TestLeaderThatWasDismissedDoesNotAskAllTheTimeForASlotThatIsDue(t *testing.
 	})
 }
 
+// Here the slot has a record, which is an answer to every claim.
+func TestLeaderThatWasDismissedDoesNotAskAllTheTimeForASlotThatIsRequested(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tb := pgfake.NewTable()
+		d := &diary{table: tb}
+		until(time.Hour - 16*time.Second) // it renews every 5 s, and looks when a slot comes
+		putSlot(tb, midnight(), schedule.StateDone, 1)
+		p, operator := start(t, tb, leader.Config{}), start(t, tb, leader.Config{})
+		p.path.Suffer(pgfake.Always(pgfake.Trouble{Slow: time.Millisecond}))
+		p.follow(t, hourly, schedule.Policy{}, d.work(0))
+		until(time.Hour - 10*time.Millisecond)
+		if _, err := operator.Dismiss(t.Context(), "job"); err != nil {
+			t.Fatal(err)
+		}
+		if err := operator.Rerun(t.Context(), "job", midnight()); err != nil {
+			t.Fatal(err)
+		}
+		until(time.Hour + time.Minute)
+		if n := len(p.path.Asked(midnight(), pgfake.KindClaimSlot)); n > 10 {
+			t.Errorf("%d claims within some seconds", n)
+		}
+		wantOutcomes(t, tb, "00:00 done 2", "01:00 done 1")
+	})
+}
+
 // The first leader dies between two statements that record missed slots.
 func TestMissedSlotsAreRecordedOldestFirst(t *testing.T) {
 	for range 10 { // it must not be by luck
