@@ -65,7 +65,7 @@ func (o *oneSlot) run(ctx context.Context) (ran bool, err error) {
 		case decided:
 			return o.outcome(row)
 		}
-		led, _, err := o.elector.TryRun(ctx, o.job, func(ctx context.Context, term *leader.Term) error {
+		led, held, err := o.elector.TryRun(ctx, o.job, func(ctx context.Context, term *leader.Term) error {
 			return o.lead(ctx, term, row.Attempt)
 		})
 		switch {
@@ -80,7 +80,7 @@ func (o *oneSlot) run(ctx context.Context) (ran bool, err error) {
 		case err != nil && !errors.Is(err, leader.ErrLost):
 			_ = o.retry(ctx, err) // await notices the end of ctx
 		case !led:
-			o.awaitFree(ctx)
+			o.awaitFree(ctx, held)
 		}
 	}
 }
@@ -151,14 +151,22 @@ func (o *oneSlot) lead(ctx context.Context, term *leader.Term, last int32) error
 	return end.err()
 }
 
-// awaitFree waits until the job's lease is free, and no longer than until the slot should be read
-// again: whoever leads the job may decide it and lead on.
-func (o *oneSlot) awaitFree(ctx context.Context) {
+// awaitFree waits until the job's lease becomes free, and no longer than until the slot should be
+// read again: whoever leads the job may decide it and lead on. Held is the lease as the last claim
+// found it. One that was free already, and could not be had, is locked; and this process's own says
+// nothing while its work has not returned.
+func (o *oneSlot) awaitFree(ctx context.Context, held leader.Lease) {
 	ctx, cancel := context.WithTimeout(ctx, o.retryWait())
 	defer cancel()
+	live := held.Live() && held.Holder != o.elector.Holder()
 	for lease, err := range o.elector.Observe(ctx, o.job) {
-		if err == nil && !lease.Live() {
+		switch {
+		case err != nil:
+		case lease.Live():
+			live = true
+		case live:
 			return
 		}
 	}
+	_ = pgcall.Sleep(ctx, o.retryEvery) // if a failure has ended it sooner
 }

@@ -81,6 +81,70 @@ func TestRunSlotReturnsTheWorksErrorAlsoWhenTheTermIsLostRightAfter(t *testing.T
 	})
 }
 
+// The lease is free, and cannot be had: its row is locked in psql, or this process's own work of a
+// lost term has not returned.
+func TestRunSlotPausesBetweenClaimsOfALeaseThatIsFreeAndNotToBeHad(t *testing.T) {
+	for name, occupy := range map[string]func(*pgfake.Table, *process){
+		"locked": func(tb *pgfake.Table, _ *process) {
+			tb.Put("job", "gone", 0)
+			time.AfterFunc(30*time.Second, tb.Lock("job"))
+		},
+		"deaf work": func(tb *pgfake.Table, p *process) {
+			ctx, cancel := context.WithCancel(context.Background())
+			go p.Elector.Run(ctx, "job", func(context.Context, *leader.Term) error { //nolint:errcheck // no matter
+				tb.Put("job", "thief", 0)
+				time.Sleep(30 * time.Second)
+				cancel()
+				return nil
+			})
+			time.Sleep(10 * time.Second) // the next renewal finds out
+		},
+		"dismissed": func(tb *pgfake.Table, p *process) {
+			term, _, _ := p.TryAcquire(context.Background(), "job")
+			p.path.Suffer(func(s pgfake.Statement) pgfake.Trouble {
+				return pgfake.Trouble{Slow: time.Millisecond, Hangs: s.Renews()}
+			})
+			tb.Free("job")
+			go func() {
+				<-term.Context().Done()
+				p.path.Suffer(pgfake.Always(pgfake.Trouble{Slow: time.Millisecond}))
+			}()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				tb := pgfake.NewTable()
+				p := start(t, tb, leader.Config{})
+				p.path.Suffer(pgfake.Always(pgfake.Trouble{Slow: time.Millisecond}))
+				occupy(tb, p)
+				ran, err := p.RunSlot(t.Context(), "job", midnight(), (&diary{table: tb}).work(0))
+				if !ran || err != nil {
+					t.Errorf("RunSlot = %v, %v; want a run", ran, err)
+				}
+				within(t, midnight(), 32*time.Second, "the slot was run")
+				if n := len(p.path.Asked(midnight(), pgfake.KindReadSlot)); n > 40 {
+					t.Errorf("the slot was read %d times", n)
+				}
+			})
+		})
+	}
+}
+
+// Another instance leads the job, and then gives it up.
+func TestRunSlotTakesOverWhenTheLeaseBecomesFree(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tb := pgfake.NewTable()
+		term := start(t, tb, leader.Config{}).mustLead(t, "job")
+		time.AfterFunc(10*time.Minute, func() { mustResign(t, term) })
+		p := start(t, tb, leader.Config{})
+		ran, err := p.RunSlot(t.Context(), "job", midnight(), (&diary{table: tb}).work(0))
+		if !ran || err != nil {
+			t.Errorf("RunSlot = %v, %v; want a run", ran, err)
+		}
+		within(t, midnight().Add(10*time.Minute), 2*time.Second, "the slot was run")
+	})
+}
+
 // Until its next renewal the old leader doesn't know, and its claims find no live term.
 func TestLeaderThatWasDismissedDoesNotAskAllTheTimeForASlotThatIsDue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
