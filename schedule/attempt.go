@@ -23,6 +23,12 @@ type ending struct {
 // decided reports whether the slot's record is final.
 func (e ending) decided() bool { return e.state == StateDone || e.state == StateFailed }
 
+// final reports whether RunSlot returns with this attempt: it is decided, or was not begun, or its
+// end could not be recorded though the term lived.
+func (e ending) final() bool {
+	return e.decided() || errors.Is(e.work, ErrNotStarted) || e.state == "" && e.slot.lost() == nil
+}
+
 // err is what a caller is told who waits for the slot.
 func (e ending) err() error {
 	if e.why == nil {
