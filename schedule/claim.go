@@ -27,7 +27,7 @@ func (s *Scheduler) claim(
 		row, err := s.askForSlot(ctx, slot, last, policy)
 		switch {
 		case ctx.Err() != nil && (row.Claimed || err != nil && pgcall.Undecided(err)):
-			s.giveBack(ctx, slot, ctx.Err())
+			_ = s.giveBack(ctx, slot, ctx.Err()) // reported
 			return nil, ctx.Err()
 		case errors.Is(err, sql.ErrNoRows):
 			return nil, cmp.Or(t.Err(), errNotLive)
@@ -39,7 +39,7 @@ func (s *Scheduler) claim(
 			return nil, nil
 		case State(row.State) == StateRunning && row.Token == t.Token() && row.Attempt == last+1:
 			// An answer got lost, and the term was over before the next.
-			s.giveBack(ctx, slot, errNotLive)
+			_ = s.giveBack(ctx, slot, errNotLive) // reported
 			return nil, cmp.Or(t.Err(), errNotLive)
 		case row.Attempt <= last: // nothing else keeps a live term from it
 			return nil, cmp.Or(t.Err(), errNotLive)
@@ -74,27 +74,32 @@ func (s *Scheduler) askForSlot(
 
 // giveBack undoes a claim whose work was never begun, so that the attempt does not count. Where
 // that fails, the next leader finds the slot abandoned, and the attempt counts.
-func (s *Scheduler) giveBack(ctx context.Context, slot *Slot, why error) {
+func (s *Scheduler) giveBack(ctx context.Context, slot *Slot, why error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.callLimit)
 	defer cancel()
 	arg := slot.finish(StateAbandoned, "given back before the work began: "+why.Error())
-	n, err := pgcall.AskWhile(ctx, s.calls, pgcall.Passing,
-		func(ctx context.Context, q db.Querier) (int64, error) {
-			return q.GiveBackSlot(ctx, db.GiveBackSlotParams{
-				JobName: arg.JobName,
-				Slot:    arg.Slot,
-				Holder:  arg.Holder,
-				Token:   arg.Token,
-				Attempt: arg.Attempt,
-				Error:   arg.Error,
-			})
+	give := func(ctx context.Context, q db.Querier) (int64, error) {
+		return q.GiveBackSlot(ctx, db.GiveBackSlotParams{
+			JobName: arg.JobName,
+			Slot:    arg.Slot,
+			Holder:  arg.Holder,
+			Token:   arg.Token,
+			Attempt: arg.Attempt,
+			Error:   arg.Error,
 		})
+	}
+	n, err := pgcall.AskWhile(ctx, s.calls, pgcall.Passing, give)
+	if errors.Is(err, pgcall.ErrEncoding) { // the name is fine, or the claim would have failed
+		arg.Error = plain(arg.Error)
+		n, err = pgcall.AskWhile(ctx, s.calls, pgcall.Passing, give)
+	}
 	if err == nil && n == 0 {
-		return // it was not claimed
+		return nil // it was not claimed
 	}
 	event := slot.event(EventGivenBack)
 	event.Err = err
 	s.emit(event)
+	return err
 }
 
 // event is one about this attempt.
