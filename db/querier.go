@@ -86,8 +86,8 @@ type Querier interface {
 	// slot is abandoned, and the attempt does not count. 0 means that the attempt was not claimed, or
 	// is not running any more.
 	//
-	// Late or doubled it does no harm: this term does not claim the slot again, and another one has
-	// another token.
+	// Late or doubled it does no harm: this term does not claim the attempt again, and another one has
+	// another token. RequestSlot sees to the first.
 	GiveBackSlot(ctx context.Context, arg GiveBackSlotParams) (int64, error)
 	// GuardLease, called in a transaction, holds off every successor until that transaction ends; the
 	// holder's renewals pass. No row (sql.ErrNoRows) means that the term is over: roll back. Under
@@ -125,8 +125,9 @@ type Querier interface {
 	MissSlots(ctx context.Context, arg MissSlotsParams) (int64, error)
 	// PruneSlots deletes at most max_rows slots of the job that came, and were decided, more than
 	// keep_seconds ago, and returns how many it deleted. It never deletes a running or requested slot,
-	// nor the newest slot of the job that has come, which tells where the schedule stands. Keep a
-	// minute at least: a late ClaimSlot would start a slot again that nobody remembers.
+	// nor the newest slot of the job that has come, which tells where the schedule stands. It waits for
+	// no row that somebody has locked, for slots that are due wait for it. Keep a minute at least: a
+	// late ClaimSlot would start a slot again that nobody remembers.
 	//
 	// The clock is read in subqueries, once, so that the index finds the old slots. Late or doubled it
 	// does no harm: what it deletes is old enough.
@@ -163,6 +164,8 @@ type Querier interface {
 	// rows it changed. 0 means that the slot has no row, is running, or has been started since.
 	//
 	// Late or doubled it does no harm: once the requested run has begun, the attempt is another one.
+	// An attempt that was given back counts from here on. The term that gave it back may claim a
+	// requested slot, and what still arrives late of that attempt must not concern the next one.
 	RequestSlot(ctx context.Context, arg RequestSlotParams) (int64, error)
 	// SurveySlots tells where a job stands: the database's time, the newest slot up to then that has a
 	// row, whether a slot is requested, and when the job's current or last term began and was last

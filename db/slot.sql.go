@@ -274,8 +274,8 @@ type GiveBackSlotParams struct {
 // slot is abandoned, and the attempt does not count. 0 means that the attempt was not claimed, or
 // is not running any more.
 //
-// Late or doubled it does no harm: this term does not claim the slot again, and another one has
-// another token.
+// Late or doubled it does no harm: this term does not claim the attempt again, and another one has
+// another token. RequestSlot sees to the first.
 func (q *Queries) GiveBackSlot(ctx context.Context, arg GiveBackSlotParams) (int64, error) {
 	result, err := q.db.ExecContext(ctx, giveBackSlot,
 		arg.Error,
@@ -386,28 +386,30 @@ func (q *Queries) MissSlots(ctx context.Context, arg MissSlotsParams) (int64, er
 }
 
 const pruneSlots = `-- name: PruneSlots :execrows
+WITH old AS (
+    SELECT o.slot
+    FROM leader_slot AS o
+    WHERE o.job_name = $1
+      AND o.state NOT IN ('running', 'requested')
+      AND o.slot < (
+          SELECT clock_timestamp() - make_interval(secs => $2::float8)
+      )
+      AND o.finished_at < (
+          SELECT clock_timestamp() - make_interval(secs => $2::float8)
+      )
+      AND o.slot < (
+          SELECT max(n.slot)
+          FROM leader_slot AS n
+          WHERE n.job_name = $1
+            AND n.slot <= (SELECT clock_timestamp())
+      )
+    ORDER BY o.slot
+    LIMIT $3
+    FOR UPDATE SKIP LOCKED
+)
 DELETE FROM leader_slot AS s
 WHERE s.job_name = $1
-  AND s.slot IN (
-      SELECT o.slot
-      FROM leader_slot AS o
-      WHERE o.job_name = $1
-        AND o.state NOT IN ('running', 'requested')
-        AND o.slot < (
-            SELECT clock_timestamp() - make_interval(secs => $2::float8)
-        )
-        AND o.finished_at < (
-            SELECT clock_timestamp() - make_interval(secs => $2::float8)
-        )
-        AND o.slot < (
-            SELECT max(n.slot)
-            FROM leader_slot AS n
-            WHERE n.job_name = $1
-              AND n.slot <= (SELECT clock_timestamp())
-        )
-      ORDER BY o.slot
-      LIMIT $3
-  )
+  AND s.slot IN (SELECT old.slot FROM old)
   AND s.state NOT IN ('running', 'requested')
 `
 
@@ -419,8 +421,9 @@ type PruneSlotsParams struct {
 
 // PruneSlots deletes at most max_rows slots of the job that came, and were decided, more than
 // keep_seconds ago, and returns how many it deleted. It never deletes a running or requested slot,
-// nor the newest slot of the job that has come, which tells where the schedule stands. Keep a
-// minute at least: a late ClaimSlot would start a slot again that nobody remembers.
+// nor the newest slot of the job that has come, which tells where the schedule stands. It waits for
+// no row that somebody has locked, for slots that are due wait for it. Keep a minute at least: a
+// late ClaimSlot would start a slot again that nobody remembers.
 //
 // The clock is read in subqueries, once, so that the index finds the old slots. Late or doubled it
 // does no harm: what it deletes is old enough.
@@ -471,6 +474,10 @@ func (q *Queries) ReadSlot(ctx context.Context, arg ReadSlotParams) (ReadSlotRow
 const requestSlot = `-- name: RequestSlot :execrows
 UPDATE leader_slot
 SET state       = 'requested',
+    attempt     = CASE
+                      WHEN state = 'abandoned' AND started_at IS NULL THEN attempt + 1
+                      ELSE attempt
+                  END,
     finished_at = NULL,
     error       = $1
 WHERE job_name = $2
@@ -491,6 +498,8 @@ type RequestSlotParams struct {
 // rows it changed. 0 means that the slot has no row, is running, or has been started since.
 //
 // Late or doubled it does no harm: once the requested run has begun, the attempt is another one.
+// An attempt that was given back counts from here on. The term that gave it back may claim a
+// requested slot, and what still arrives late of that attempt must not concern the next one.
 func (q *Queries) RequestSlot(ctx context.Context, arg RequestSlotParams) (int64, error) {
 	result, err := q.db.ExecContext(ctx, requestSlot,
 		arg.Error,

@@ -88,8 +88,8 @@ WHERE job_name = sqlc.arg(job_name)
 -- slot is abandoned, and the attempt does not count. 0 means that the attempt was not claimed, or
 -- is not running any more.
 --
--- Late or doubled it does no harm: this term does not claim the slot again, and another one has
--- another token.
+-- Late or doubled it does no harm: this term does not claim the attempt again, and another one has
+-- another token. RequestSlot sees to the first.
 UPDATE leader_slot
 SET state       = 'abandoned',
     attempt     = attempt - 1,
@@ -194,8 +194,14 @@ ORDER BY s.slot;
 -- rows it changed. 0 means that the slot has no row, is running, or has been started since.
 --
 -- Late or doubled it does no harm: once the requested run has begun, the attempt is another one.
+-- An attempt that was given back counts from here on. The term that gave it back may claim a
+-- requested slot, and what still arrives late of that attempt must not concern the next one.
 UPDATE leader_slot
 SET state       = 'requested',
+    attempt     = CASE
+                      WHEN state = 'abandoned' AND started_at IS NULL THEN attempt + 1
+                      ELSE attempt
+                  END,
     finished_at = NULL,
     error       = sqlc.arg(error)
 WHERE job_name = sqlc.arg(job_name)
@@ -230,31 +236,34 @@ ON CONFLICT (job_name, slot) DO NOTHING;
 -- name: PruneSlots :execrows
 -- PruneSlots deletes at most max_rows slots of the job that came, and were decided, more than
 -- keep_seconds ago, and returns how many it deleted. It never deletes a running or requested slot,
--- nor the newest slot of the job that has come, which tells where the schedule stands. Keep a
--- minute at least: a late ClaimSlot would start a slot again that nobody remembers.
+-- nor the newest slot of the job that has come, which tells where the schedule stands. It waits for
+-- no row that somebody has locked, for slots that are due wait for it. Keep a minute at least: a
+-- late ClaimSlot would start a slot again that nobody remembers.
 --
 -- The clock is read in subqueries, once, so that the index finds the old slots. Late or doubled it
 -- does no harm: what it deletes is old enough.
+WITH old AS (
+    SELECT o.slot
+    FROM leader_slot AS o
+    WHERE o.job_name = sqlc.arg(job_name)
+      AND o.state NOT IN ('running', 'requested')
+      AND o.slot < (
+          SELECT clock_timestamp() - make_interval(secs => sqlc.arg(keep_seconds)::float8)
+      )
+      AND o.finished_at < (
+          SELECT clock_timestamp() - make_interval(secs => sqlc.arg(keep_seconds)::float8)
+      )
+      AND o.slot < (
+          SELECT max(n.slot)
+          FROM leader_slot AS n
+          WHERE n.job_name = sqlc.arg(job_name)
+            AND n.slot <= (SELECT clock_timestamp())
+      )
+    ORDER BY o.slot
+    LIMIT sqlc.arg(max_rows)
+    FOR UPDATE SKIP LOCKED
+)
 DELETE FROM leader_slot AS s
 WHERE s.job_name = sqlc.arg(job_name)
-  AND s.slot IN (
-      SELECT o.slot
-      FROM leader_slot AS o
-      WHERE o.job_name = sqlc.arg(job_name)
-        AND o.state NOT IN ('running', 'requested')
-        AND o.slot < (
-            SELECT clock_timestamp() - make_interval(secs => sqlc.arg(keep_seconds)::float8)
-        )
-        AND o.finished_at < (
-            SELECT clock_timestamp() - make_interval(secs => sqlc.arg(keep_seconds)::float8)
-        )
-        AND o.slot < (
-            SELECT max(n.slot)
-            FROM leader_slot AS n
-            WHERE n.job_name = sqlc.arg(job_name)
-              AND n.slot <= (SELECT clock_timestamp())
-        )
-      ORDER BY o.slot
-      LIMIT sqlc.arg(max_rows)
-  )
+  AND s.slot IN (SELECT old.slot FROM old)
   AND s.state NOT IN ('running', 'requested');

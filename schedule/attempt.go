@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,6 +24,12 @@ type ending struct {
 // decided reports whether the slot's record is final.
 func (e ending) decided() bool { return e.state == StateDone || e.state == StateFailed }
 
+// final reports whether RunSlot returns with this attempt: it is decided, or was not begun, or its
+// end could not be recorded though the term lived.
+func (e ending) final() bool {
+	return e.decided() || errors.Is(e.work, ErrNotStarted) || e.state == "" && e.slot.lost() == nil
+}
+
 // err is what a caller is told who waits for the slot.
 func (e ending) err() error {
 	if e.why == nil {
@@ -35,9 +42,10 @@ func (e ending) err() error {
 func (s *Scheduler) runAttempt(
 	ctx context.Context, slot *Slot, work func(context.Context, *Slot) error,
 ) ending {
-	if ctx.Err() != nil {
-		s.giveBack(ctx, slot, ctx.Err())
-		return ending{slot: slot, state: StateAbandoned, why: ctx.Err()}
+	// The term is asked as well: right after a pause of the process no context has ended yet.
+	if err := cmp.Or(ctx.Err(), slot.term.Err()); err != nil {
+		_ = s.giveBack(ctx, slot, err) // reported, and the next leader finds out
+		return ending{slot: slot, state: StateAbandoned, why: err}
 	}
 	s.emit(slot.event(EventStarted))
 	end := ending{slot: slot, state: StateAbandoned, why: errPanicked}
@@ -59,9 +67,11 @@ func (s *Scheduler) conclude(ctx context.Context, slot *Slot, err error) ending 
 	end := ending{slot: slot, work: err}
 	lost := slot.lost()
 	switch {
-	case errors.Is(err, ErrNotStarted):
-		s.giveBack(ctx, slot, err)
+	case errors.Is(err, ErrNotStarted) && !slot.completing.Load():
 		end.state = StateAbandoned
+		if failure := s.giveBack(ctx, slot, err); failure != nil {
+			end.state, end.why = "", fmt.Errorf("%w as given back: %w", errUnrecorded, failure)
+		}
 	case lost != nil && slot.completing.Load(): // it may be on record as done
 		return s.lookUp(ctx, end, lost)
 	case lost != nil: // the next leader finds the slot running under an older term

@@ -23,11 +23,11 @@ func (s *Scheduler) claim(
 	ctx context.Context, t *leader.Term, at time.Time, last int32, policy Policy,
 ) (*Slot, error) {
 	for {
-		row, err := s.askForSlot(ctx, t, at, last, policy)
 		slot := &Slot{term: t, holder: s.elector.Holder(), at: at, attempt: int(last) + 1}
+		row, err := s.askForSlot(ctx, slot, last, policy)
 		switch {
 		case ctx.Err() != nil && (row.Claimed || err != nil && pgcall.Undecided(err)):
-			s.giveBack(ctx, slot, ctx.Err())
+			_ = s.giveBack(ctx, slot, ctx.Err()) // reported
 			return nil, ctx.Err()
 		case errors.Is(err, sql.ErrNoRows):
 			return nil, cmp.Or(t.Err(), errNotLive)
@@ -35,8 +35,14 @@ func (s *Scheduler) claim(
 			return nil, fmt.Errorf("schedule: claim %v: %w", slot, err)
 		case row.Claimed:
 			return slot, nil
-		case row.Attempt <= last || policy.decided(State(row.State), row.Attempt):
+		case policy.decided(State(row.State), row.Attempt):
 			return nil, nil
+		case State(row.State) == StateRunning && row.Token == t.Token() && row.Attempt == last+1:
+			// An answer got lost, and the term was over before the next.
+			_ = s.giveBack(ctx, slot, errNotLive) // reported
+			return nil, cmp.Or(t.Err(), errNotLive)
+		case row.Attempt <= last: // nothing else keeps a live term from it
+			return nil, cmp.Or(t.Err(), errNotLive)
 		}
 		last = row.Attempt // it has had more than was known
 	}
@@ -44,20 +50,21 @@ func (s *Scheduler) claim(
 
 // askForSlot hears the answer out, for a while also when ctx has ended.
 func (s *Scheduler) askForSlot(
-	ctx context.Context, t *leader.Term, at time.Time, last int32, policy Policy,
+	ctx context.Context, slot *Slot, last int32, policy Policy,
 ) (db.ClaimSlotRow, error) {
 	patient, cancel := pgcall.Outlast(ctx, min(s.callLimit, claimGrace))
 	defer cancel()
+	t, insists := slot.term, s.insists(slot.event(EventRetry))
 	again := func(err error) bool {
-		return ctx.Err() == nil && t.Err() == nil && pgcall.Passing(err)
+		return ctx.Err() == nil && t.Err() == nil && insists(err)
 	}
 	return pgcall.AskWhile(patient, s.calls, again,
 		func(ctx context.Context, q db.Querier) (db.ClaimSlotRow, error) {
 			return q.ClaimSlot(ctx, db.ClaimSlotParams{
 				JobName:      t.Job(),
-				Holder:       s.elector.Holder(),
+				Holder:       slot.holder,
 				Token:        t.Token(),
-				Slot:         at,
+				Slot:         slot.at,
 				LastAttempt:  last,
 				MaxAttempts:  int32(policy.Attempts), //nolint:gosec // validated
 				RepeatFailed: policy.RepeatFailed,
@@ -67,27 +74,32 @@ func (s *Scheduler) askForSlot(
 
 // giveBack undoes a claim whose work was never begun, so that the attempt does not count. Where
 // that fails, the next leader finds the slot abandoned, and the attempt counts.
-func (s *Scheduler) giveBack(ctx context.Context, slot *Slot, why error) {
+func (s *Scheduler) giveBack(ctx context.Context, slot *Slot, why error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.callLimit)
 	defer cancel()
 	arg := slot.finish(StateAbandoned, "given back before the work began: "+why.Error())
-	n, err := pgcall.AskWhile(ctx, s.calls, pgcall.Passing,
-		func(ctx context.Context, q db.Querier) (int64, error) {
-			return q.GiveBackSlot(ctx, db.GiveBackSlotParams{
-				JobName: arg.JobName,
-				Slot:    arg.Slot,
-				Holder:  arg.Holder,
-				Token:   arg.Token,
-				Attempt: arg.Attempt,
-				Error:   arg.Error,
-			})
+	give := func(ctx context.Context, q db.Querier) (int64, error) {
+		return q.GiveBackSlot(ctx, db.GiveBackSlotParams{
+			JobName: arg.JobName,
+			Slot:    arg.Slot,
+			Holder:  arg.Holder,
+			Token:   arg.Token,
+			Attempt: arg.Attempt,
+			Error:   arg.Error,
 		})
+	}
+	n, err := pgcall.AskWhile(ctx, s.calls, pgcall.Passing, give)
+	if errors.Is(err, pgcall.ErrEncoding) { // the name is fine, or the claim would have failed
+		arg.Error = plain(arg.Error)
+		n, err = pgcall.AskWhile(ctx, s.calls, pgcall.Passing, give)
+	}
 	if err == nil && n == 0 {
-		return // it was not claimed
+		return nil // it was not claimed
 	}
 	event := slot.event(EventGivenBack)
 	event.Err = err
 	s.emit(event)
+	return err
 }
 
 // event is one about this attempt.

@@ -94,7 +94,7 @@ func (r *runner) beginWithNewest() error {
 	return err
 }
 
-// catchUp runs what is due until nothing is.
+// catchUp runs what is due until nothing is. Its error is never the work's.
 func (r *runner) catchUp(ctx context.Context, term *leader.Term) error {
 	r.idle = time.Time{}
 	for {
@@ -108,7 +108,7 @@ func (r *runner) catchUp(ctx context.Context, term *leader.Term) error {
 		case err != nil:
 			return err
 		case wait > 0:
-			return r.failure
+			return nil // an error of work is left to closing
 		case ctx.Err() != nil:
 			return ctx.Err()
 		}
@@ -131,15 +131,14 @@ func (r *runner) open(ctx context.Context) (bool, error) {
 
 // closing is what RunDue returns with err: never less than what work returned.
 func (r *runner) closing(ctx context.Context, err error) error {
-	if r.unsettled == nil {
-		if err == nil {
-			return r.failure
+	if r.unsettled != nil {
+		end := *r.unsettled
+		if settling := r.settle(context.WithoutCancel(ctx)); settling != nil {
+			r.failure = end.err()
 		}
-		return err
 	}
-	end := *r.unsettled
-	if settling := r.settle(context.WithoutCancel(ctx)); settling != nil {
-		return errors.Join(err, end.err())
+	if err == nil {
+		return r.failure
 	}
 	return errors.Join(err, r.failure)
 }

@@ -124,3 +124,71 @@ func TestOneCallReturnsWhatCouldNotBeRecorded(t *testing.T) {
 		})
 	}
 }
+
+// Somebody has a row locked in psql that is old enough to be deleted.
+func TestLockedOldRowHoldsNoSlotUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tb := pgfake.NewTable()
+		d := &diary{table: tb}
+		putSlot(tb, midnight().Add(-time.Hour), schedule.StateDone, 1)
+		putSlot(tb, midnight(), schedule.StateDone, 1)
+		time.AfterFunc(4*time.Hour, tb.LockSlot("job", midnight().Add(-time.Hour)))
+		until(30 * time.Minute)
+		policy := schedule.Policy{Keep: 90 * time.Minute}
+		start(t, tb, leader.Config{}).follow(t, hourly, policy, d.work(0))
+		until(3*time.Hour + time.Minute)
+		wantOutcomes(t, tb, "23:00 done 1", "02:00 done 1", "03:00 done 1")
+		until(5*time.Hour + time.Minute)
+		wantOutcomes(t, tb, "04:00 done 1", "05:00 done 1")
+	})
+}
+
+// The lease is renewed, and everything else fails in a way that may pass: as when somebody has the
+// table locked.
+func TestQuestionsThatFailWhileTheTermLivesAreReported(t *testing.T) {
+	for _, kind := range []pgfake.Kind{
+		pgfake.KindSurvey, pgfake.KindAbandon, pgfake.KindMissSlots, pgfake.KindClaimSlot,
+		pgfake.KindPrune,
+	} {
+		t.Run(string(kind), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				tb := pgfake.NewTable()
+				d := &diary{table: tb}
+				putSlot(tb, midnight().Add(-3*time.Hour), schedule.StateDone, 1)
+				p := start(t, tb, leader.Config{})
+				locked := pgfake.ServerError("55P03")
+				p.path.Suffer(func(s pgfake.Statement) pgfake.Trouble {
+					first := kind == pgfake.KindSurvey && s.Nth == 1
+					if s.Kind == kind && !first && time.Since(midnight()) < 30*time.Minute {
+						return pgfake.Trouble{Fails: locked}
+					}
+					return pgfake.Trouble{}
+				})
+				p.follow(t, hourly, schedule.Policy{}, d.work(0))
+				until(29 * time.Minute)
+				retries := p.reported(schedule.EventRetry)
+				if len(retries) != 1 || !errors.Is(retries[0].Err, locked) || retries[0].Token == 0 {
+					t.Errorf("reported %+v, want the first failure", retries)
+				}
+				until(time.Hour + time.Minute)
+				wantOutcomes(t, tb,
+					"21:00 done 1", "22:00 missed 0", "23:00 missed 0", "00:00 done 1", "01:00 done 1")
+			})
+		})
+	}
+}
+
+func TestShutdownDuringAQuestionIsNoFailure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tb := pgfake.NewTable()
+		p := start(t, tb, leader.Config{})
+		stop := p.follow(t, hourly, schedule.Policy{}, (&diary{table: tb}).work(0))
+		until(30*time.Minute + 15*time.Second)
+		p.path.Suffer(pgfake.Only(pgfake.KindSurvey, pgfake.Trouble{Slow: 2 * time.Second}))
+		until(30*time.Minute + 31*time.Second) // it looks every 30 s
+		stop()
+		if retries := p.reported(schedule.EventRetry); len(retries) != 0 {
+			t.Errorf("reported %+v", retries)
+		}
+	})
+}

@@ -61,32 +61,39 @@ func (o *oneSlot) run(ctx context.Context) (ran bool, err error) {
 		row, decided, err := o.await(ctx)
 		switch {
 		case err != nil:
-			return false, o.wrap(err)
+			return false, o.giveUp(err)
 		case decided:
 			return o.outcome(row)
 		}
-		led, _, err := o.elector.TryRun(ctx, o.job, func(ctx context.Context, term *leader.Term) error {
+		lead := func(ctx context.Context, term *leader.Term) error {
 			return o.lead(ctx, term, row.Attempt)
-		})
+		}
+		led, held, err := o.elector.TryRun(ctx, o.job, lead)
 		switch {
-		case led && o.end != nil && o.end.decided():
-			return true, o.end.err()
-		case led && o.end != nil && (ctx.Err() != nil || o.end.state == "" && o.end.slot.lost() == nil):
-			return false, o.end.err()
+		case led && o.end != nil && o.end.final():
+			return o.end.decided(), o.end.err()
 		case ctx.Err() != nil:
-			return false, o.wrap(ctx.Err())
+			return false, o.giveUp(ctx.Err())
 		case leader.Permanent(err):
-			return false, o.wrap(err)
+			return false, o.giveUp(err)
 		case err != nil && !errors.Is(err, leader.ErrLost):
 			_ = o.retry(ctx, err) // await notices the end of ctx
 		case !led:
-			o.awaitFree(ctx)
+			o.awaitFree(ctx, held)
 		}
 	}
 }
 
-func (o *oneSlot) wrap(err error) error {
-	return fmt.Errorf("schedule: %s: %w", slotName(o.job, o.at), err)
+// giveUp is what RunSlot returns before the slot is decided: never less than what work returned.
+func (o *oneSlot) giveUp(err error) error {
+	err = fmt.Errorf("schedule: %s: %w", slotName(o.job, o.at), err)
+	switch {
+	case o.end == nil || o.end.work == nil:
+		return err
+	case o.end.state == "":
+		return errors.Join(err, o.end.err())
+	}
+	return errors.Join(err, o.end.work)
 }
 
 // retry waits after a failure, and reports the first of a row.
@@ -127,17 +134,21 @@ func (o *oneSlot) await(ctx context.Context) (row db.ReadSlotRow, decided bool, 
 // outcome is what RunSlot returns for a slot that is decided: its own result, if it ran the slot
 // and the answer got lost, or the term was lost just after.
 func (o *oneSlot) outcome(row db.ReadSlotRow) (ran bool, err error) {
-	if o.end == nil || !o.end.slot.is(row) || State(row.State) == StateAbandoned {
+	switch {
+	case o.end == nil || !o.end.slot.is(row):
 		return false, nil
-	}
-	if State(row.State) == StateDone && errors.Is(o.end.work, errUncommitted) {
+	case State(row.State) == StateAbandoned && o.end.state == "":
+		return false, o.end.err() // it could not be recorded in time, and is not run again
+	case State(row.State) == StateAbandoned:
+		return false, nil
+	case State(row.State) == StateDone && errors.Is(o.end.work, errUncommitted):
 		return true, nil
 	}
 	return true, o.end.work
 }
 
 // lead runs the slot under a term, unless it is decided by now. Last is how many attempts it is
-// known to have had.
+// known to have had. Its error is never the work's.
 func (o *oneSlot) lead(ctx context.Context, term *leader.Term, last int32) error {
 	if _, err := o.abandon(ctx, term, o.policy, o.at); err != nil {
 		return err
@@ -148,17 +159,25 @@ func (o *oneSlot) lead(ctx context.Context, term *leader.Term, last int32) error
 	}
 	end := o.runAttempt(ctx, slot, o.work)
 	o.end = &end
-	return end.err()
+	return end.why
 }
 
-// awaitFree waits until the job's lease is free, and no longer than until the slot should be read
-// again: whoever leads the job may decide it and lead on.
-func (o *oneSlot) awaitFree(ctx context.Context) {
+// awaitFree waits until the job's lease becomes free, and no longer than until the slot should be
+// read again: whoever leads the job may decide it and lead on. Held is the lease as the last claim
+// found it. One that was free already, and could not be had, is locked; and this process's own says
+// nothing while its work has not returned.
+func (o *oneSlot) awaitFree(ctx context.Context, held leader.Lease) {
 	ctx, cancel := context.WithTimeout(ctx, o.retryWait())
 	defer cancel()
+	live := held.Live() && held.Holder != o.elector.Holder()
 	for lease, err := range o.elector.Observe(ctx, o.job) {
-		if err == nil && !lease.Live() {
+		switch {
+		case err != nil:
+		case lease.Live():
+			live = true
+		case live:
 			return
 		}
 	}
+	_ = pgcall.Sleep(ctx, o.retryEvery) // if a failure has ended it sooner
 }

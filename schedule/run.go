@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -67,7 +68,7 @@ type runner struct {
 	since time.Time // where to start a job that has no slots on record
 
 	found     Due       // what this call has found and done
-	failure   error     // of the last slot that it ran
+	failure   error     // of the work that it ran last, or why its end is not on record
 	unsettled *ending   // of which this process does not know what is on record
 	idle      time.Time // since when it has led and done nothing, by database time; or zero
 	said      time.Time // when a failure was last reported
@@ -235,7 +236,8 @@ func (r *runner) startAll(
 	return r.prune(ctx, term)
 }
 
-// start runs one slot, and again after an error if the policy says so.
+// start runs one slot, and again after an error if the policy says so. Its error is never the
+// work's, which does not end the schedule.
 func (r *runner) start(ctx context.Context, term *leader.Term, at time.Time, last int32) error {
 	for {
 		slot, err := r.claim(ctx, term, at, last, r.policy)
@@ -249,12 +251,15 @@ func (r *runner) start(ctx context.Context, term *leader.Term, at time.Time, las
 			r.failure = end.err()
 		case end.state == "":
 			r.unsettled = &end
-			return end.err()
+			return end.why
 		case errors.Is(end.work, ErrNotStarted):
 			r.failure = end.work
 			return nil
-		default:
-			return end.err()
+		case errors.Is(end.why, leader.ErrLost): // what the work returned says nothing
+			return end.why
+		default: // cut off, or taken over, or requested again since
+			r.failure = end.work
+			return cmp.Or(end.why, ctx.Err())
 		}
 		if end.state == StateDone || !r.policy.RepeatFailed || slot.attempt >= r.policy.Attempts {
 			return nil // an error is on record with the slot
@@ -278,12 +283,16 @@ func (r *runner) settle(ctx context.Context) error {
 		return err
 	}
 	r.unsettled = nil
-	if end.state = State(row.State); end.slot.is(row) && end.decided() {
+	end.state = State(row.State)
+	switch {
+	case end.slot.is(row) && end.decided():
 		if end.state == StateDone && errors.Is(end.work, errUncommitted) {
 			end.work = nil
 		}
 		r.found.Ran++
 		r.failure = end.work
+	case end.slot.is(row): // unless it is run again
+		r.failure = end.err()
 	}
 	return nil
 }

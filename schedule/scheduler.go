@@ -72,15 +72,32 @@ type Schedule interface {
 func askTerm[T any](
 	ctx context.Context, s *Scheduler, t *leader.Term, question pgcall.Question[T],
 ) (T, error) {
+	insists := s.insists(Event{Job: t.Job(), Token: t.Token()})
 	var lost error
 	value, err := pgcall.AskWhile(ctx, s.calls, func(err error) bool {
 		lost = t.Err()
-		return lost == nil && pgcall.Passing(err)
+		return lost == nil && ctx.Err() == nil && insists(err)
 	}, question)
 	if err != nil && lost != nil {
 		err = fmt.Errorf("%w (%w)", lost, err)
 	}
 	return value, err
+}
+
+// insists returns what says whether a question may succeed a little later. Its first failure is an
+// event, for it may be asked for as long as the term lives. One in favour of a rival is none.
+func (s *Scheduler) insists(event Event) func(error) bool {
+	said := false
+	return func(err error) bool {
+		if !pgcall.Passing(err) {
+			return false
+		}
+		if !said && !pgcall.Rivalry(err) {
+			said, event.Kind, event.Err = true, EventRetry, err
+			s.emit(event)
+		}
+		return true
+	}
 }
 
 // retryWait is the elector's RetryEvery or up to a quarter longer.

@@ -153,3 +153,50 @@ func TestSlotIsBegunAndFinishedByTheRules(t *testing.T) {
 		}
 	})
 }
+
+// The term that gave a slot back claims it again when that is requested.
+func TestLateStatementOfAnAttemptGivenBackDoesNotConcernTheRequestedRun(t *testing.T) {
+	t.Parallel()
+	forEachDriver(t, func(t *testing.T, driver, url string) {
+		pool := pgtest.Open(t, driver, url)
+		q := db.New(pool)
+		e := newElector(t, pool, slow)
+		term := acquire(t, e, job)
+		at := databaseNow(t, pool).Truncate(time.Hour)
+		claim := func(last int32) bool {
+			row, err := q.ClaimSlot(t.Context(), db.ClaimSlotParams{
+				JobName: job, Holder: e.Holder(), Token: term.Token(), Slot: at, LastAttempt: last, MaxAttempts: 1,
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return row.Claimed
+		}
+		giveBack := func() int64 {
+			n, err := q.GiveBackSlot(t.Context(), db.GiveBackSlotParams{
+				JobName: job, Holder: e.Holder(), Token: term.Token(), Slot: at, Attempt: 1,
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return n
+		}
+		if !claim(0) || giveBack() != 1 {
+			t.Fatal("the slot was not claimed and given back")
+		}
+		n, err := q.RequestSlot(t.Context(), db.RequestSlotParams{JobName: job, Slot: at})
+		if n != 1 || err != nil {
+			t.Fatal(n, err)
+		}
+		if claim(0) {
+			t.Error("the late claim has started the requested run")
+		}
+		row, err := q.ReadSlot(t.Context(), db.ReadSlotParams{JobName: job, Slot: at})
+		if err != nil || row.State != "requested" || !claim(row.Attempt) {
+			t.Fatalf("the requested slot is %+v, %v, and could not be claimed", row, err)
+		}
+		if giveBack() != 0 {
+			t.Error("the late give-back has undone the requested run")
+		}
+	})
+}

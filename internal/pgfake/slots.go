@@ -183,6 +183,9 @@ func (p *Path) RequestSlot(ctx context.Context, arg db.RequestSlotParams) (int64
 		if tb.locks.keepsSlot(key) {
 			return 0, errLocked
 		}
+		if row.State == StateAbandoned && !row.StartedAt.Valid { // it was given back
+			row.Attempt++
+		}
 		row.State, row.Error, row.FinishedAt = StateRequested, arg.Error, sql.NullTime{}
 		return 1, nil
 	})
@@ -232,10 +235,8 @@ func (p *Path) PruneSlots(ctx context.Context, arg db.PruneSlotsParams) (int64, 
 			decided := row.State != StateRunning && row.State != StateRequested &&
 				!row.FinishedAt.Time.After(keep)
 			newest := i == len(slots)-1
-			if decided && !newest && row.Slot.Before(keep) && len(old) < int(arg.MaxRows) {
-				if tb.locks.keepsSlot(keyOf(row.JobName, row.Slot)) {
-					return 0, errLocked
-				}
+			locked := tb.locks.keepsSlot(keyOf(row.JobName, row.Slot)) // and not waited for
+			if decided && !newest && !locked && row.Slot.Before(keep) && len(old) < int(arg.MaxRows) {
 				old = append(old, row)
 			}
 		}

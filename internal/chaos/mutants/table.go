@@ -282,7 +282,7 @@ WHERE l.holder = excluded.holder AND l.token = excluded.token AND l.expires_at >
 		"a claim is kept after a shutdown", "10",
 		[]edit{{
 			"schedule/claim.go", "", "if err == nil && n == 0 {",
-			"return\n\tif err == nil && n == 0 {",
+			"return err\n\tif err == nil && n == 0 {",
 		}},
 		slots("TestClaimWhoseWorkNeverBeganIsGivenBack"),
 	},
@@ -293,6 +293,11 @@ WHERE l.holder = excluded.holder AND l.token = excluded.token AND l.expires_at >
 			"(s.state = 'abandoned')",
 		}},
 		contract("TestSlotIsBegunAndFinishedByTheRules"),
+	},
+	{
+		"a late give-back undoes the run that was requested since", "10",
+		[]edit{{slotSQL, "const requestSlot ", "THEN attempt + 1", "THEN attempt"}},
+		contract("TestLateStatementOfAnAttemptGivenBackDoesNotConcernTheRequestedRun"),
 	},
 	{
 		"a slot of three days ago is taken up again", "10",
