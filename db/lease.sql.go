@@ -452,7 +452,7 @@ WITH wanted AS (
     SELECT t.term ->> 'job_name' AS job_name, (t.term ->> 'token')::bigint AS token
     FROM (SELECT jsonb_array_elements(($1::text)::jsonb) AS term) AS t
 ),
-free AS (
+unlocked AS (
     SELECT held.place
     FROM wanted AS w
     CROSS JOIN LATERAL (
@@ -470,7 +470,7 @@ renewed AS (
     UPDATE leader_lease AS l
     SET renewed_at = clock_timestamp(),
         expires_at = clock_timestamp() + make_interval(secs => $3::float8)
-    WHERE (l).ctid = ANY (ARRAY(SELECT f.place FROM free AS f))
+    WHERE (l).ctid = ANY (ARRAY(SELECT u.place FROM unlocked AS u))
     RETURNING l.job_name, l.token
 )
 SELECT r.job_name, r.token, true AS renewed

@@ -39,9 +39,9 @@ type LeaderSlot struct {
 	Token int64
 	// The process that started it last, or recorded it as missed.
 	Holder string
-	// When its last attempt began, by the database clock; null if it was never started.
+	// When its last attempt began, by the database clock; null if none did.
 	StartedAt sql.NullTime
-	// When its state became final, by the database clock; null while it is running.
+	// When its last attempt ended, or it was recorded as missed, by the database clock; null while it is running or requested.
 	FinishedAt sql.NullTime
 	// Why it failed, was abandoned or was missed; empty otherwise.
 	Error string

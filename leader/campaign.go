@@ -9,7 +9,8 @@ import (
 
 // Campaign waits until this process leads the job, and returns the new term. It returns earlier
 // when ctx ends, with its error, and on errors that are Permanent; it waits out every other failure
-// of the database.
+// of the database. After the end of ctx that may take two seconds, for a lease that was granted
+// meanwhile is given back.
 //
 // The term lives until it is lost or resigned; ctx bounds only the campaign. A term is returned to
 // one caller alone: while another caller in this process leads the job, Campaign waits for the end

@@ -136,7 +136,8 @@ func (e *Elector) install(
 	st.known = token
 	if ctx.Err() != nil {
 		t.cancel(errResigned)
-		if err := t.release(time.Now().Add(min(e.callLimit, claimGrace))); err != nil {
+		err := t.release(time.Now().Add(min(e.callLimit, claimGrace)))
+		if pgcall.Permanent(err) { // release has reported others
 			t.reportUnreleased(err)
 		}
 		return nil, ctx.Err()

@@ -40,9 +40,9 @@ type Config struct {
 	// rates. 250 ms to 24 h. Default 15 s.
 	TTL time.Duration
 
-	// RenewEvery is how often the leases that this process holds are renewed, all by one statement. A
-	// renewal may take a third of the TTL, and must fit in with the margin: at most 17/30 of the TTL.
-	// Default TTL/3.
+	// RenewEvery is how often the leases that this process holds are renewed, all by one statement.
+	// RenewEvery, a renewal of TTL/3, the margin of TTL/10 and StopWithin must fit in the TTL: without
+	// StopWithin it is at most 17/30 of the TTL. Default TTL/3.
 	RenewEvery time.Duration
 
 	// RetryEvery is how often a waiting candidate looks at the lease when nothing wakes it earlier.
@@ -53,8 +53,7 @@ type Config struct {
 
 	// StopWithin is how long work may need to stop. Terms end this much earlier, so that what the end
 	// of their context sets going is over before a successor can lead: a process that is asked to end,
-	// and then killed. It takes from the time that failing renewals have: RenewEvery + TTL/3 + TTL/10
-	// + StopWithin must fit in the TTL. Default 0.
+	// and then killed. It takes from the time that failing renewals have. Default 0.
 	StopWithin time.Duration
 
 	// Logger gets one line for each event, with the attributes job, holder and token. Default

@@ -1,6 +1,7 @@
 package leader
 
 import (
+	"context"
 	"log/slog"
 	"time"
 
@@ -16,9 +17,19 @@ type core struct {
 	log     *slog.Logger
 	onEvent func(Event) // or nil
 
-	// wall is the wall clock, which a suspended machine leaves behind the monotonic one; replaced in
-	// tests.
+	// wall reads the wall clock, which goes on while a suspended machine stops the monotonic one. It
+	// is replaced in tests.
 	wall func() time.Time
+}
+
+// emit logs an event and hands it to Config.OnEvent.
+func (c *core) emit(event Event) {
+	if level := event.level(); c.log.Enabled(context.Background(), level) {
+		c.log.LogAttrs(context.Background(), level, event.message(), event.attrs()...)
+	}
+	if c.onEvent != nil {
+		c.onEvent(event)
+	}
 }
 
 // nudge sends without waiting: one message that was not read yet is enough.

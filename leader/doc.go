@@ -4,8 +4,8 @@
 // For most use cases, call [Elector.Run]: it waits until this process leads the job, calls your
 // function under a [Term], and calls it again after a loss. [Elector.TryRun] is for a program that
 // has its own ticker: it does the work now if it can lead, or says who leads instead.
-// [Elector.Campaign] and [Elector.TryAcquire] give you the term itself. To run a job once for every
-// slot of a schedule, use package schedule.
+// [Elector.Campaign] and [Elector.TryAcquire] give you the term itself. Package migrations creates
+// the tables. To run a job once for every slot of a schedule, use package schedule.
 //
 // # Terms
 //

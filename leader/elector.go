@@ -17,8 +17,8 @@ type Elector struct {
 	db    *sql.DB
 
 	// What a process has: each part owns its state, and stands on those above it.
-	seats       *seats       // one a job: two calls of a process never claim or lead the same
 	watchdog    *watchdog    // the live terms, each ended when its trust is over
+	seats       *seats       // one a job: two calls of a process never claim or lead the same
 	renewal     *renewal     // renews the live terms
 	standstills *standstills // leases that only a wrong clock keeps alive
 	lookout     *lookout     // looks at the leases that calls wait for
@@ -61,8 +61,8 @@ func newElector(connect pgcall.Connector, cfg Config) (*Elector, error) {
 		wall:    func() time.Time { return time.Now().Round(0) },
 	}
 	e := &Elector{core: c, cfg: cfg}
-	e.seats = newSeats()
 	e.watchdog = newWatchdog(c)
+	e.seats = newSeats()
 	e.renewal = newRenewal(c, e.watchdog)
 	e.standstills = newStandstills(c.ttl)
 	e.lookout = newLookout(c, e.standstills)
@@ -77,3 +77,8 @@ func (e *Elector) Config() Config { return e.cfg }
 
 // DB returns the database that New was given.
 func (e *Elector) DB() *sql.DB { return e.db }
+
+// Wake makes this elector's candidates for the job look at its lease now, instead of at their next
+// turn; "" means every job. It is for a notification that the lease is free, and only a hint: all
+// is right without it. It never blocks.
+func (e *Elector) Wake(job string) { e.lookout.wake(job) }

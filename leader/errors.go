@@ -10,8 +10,8 @@ import (
 
 var (
 	// ErrLost says that a term is over and its holder does not lead any more. It is the cause of
-	// Term.Context's cancellation, and what Term.Err and Term.Guard return. Stop the work; Run
-	// campaigns again by itself.
+	// Term.Context's cancellation unless the term was resigned, and what Term.Err and Term.Guard
+	// return. Stop the work; Run campaigns again by itself.
 	ErrLost = errors.New("leader: term lost")
 
 	// ErrConfig says that New refused its arguments.
@@ -55,11 +55,11 @@ var (
 	errResigned   = fmt.Errorf("leader: term resigned: %w", context.Canceled)
 	errTrustEnded = fmt.Errorf("%w: no renewal succeeded in time", ErrLost)
 	errTaken      = fmt.Errorf("%w: the lease row is not ours any more "+
-		"(taken over, expired or deleted)", ErrLost)
+		"(taken over, dismissed, expired or deleted)", ErrLost)
 
 	// errUnseen is not errTaken, which spares Resign the release: under REPEATABLE READ the snapshot
 	// may be older than the term, and the lease alive.
 	errUnseen = fmt.Errorf("%w: the guarded transaction does not see the lease row as ours "+
-		"(taken over, deleted, another database, or a snapshot older than the term: "+
+		"(taken over, dismissed, deleted, another database, or a snapshot older than the term: "+
 		"begin the transaction after the election)", ErrLost)
 )

@@ -1,7 +1,6 @@
 package leader
 
 import (
-	"context"
 	"log/slog"
 	"time"
 )
@@ -20,7 +19,7 @@ const (
 	EventRenewFailed  EventKind = "renew_failed"   // a renewal failed and will be tried again
 	EventLookFailed   EventKind = "look_failed"    // a look at leases failed, the first of a row
 	EventClaimFailed  EventKind = "claim_failed"   // a candidate could not ask, and will try again
-	EventResignFailed EventKind = "resign_failed"  // a release failed and will be tried again
+	EventResignFailed EventKind = "resign_failed"  // a release failed: the lease may outlive it
 	EventClockSetBack EventKind = "clock_set_back" // Holder's lease, kept by a wrong clock, was freed
 )
 
@@ -31,22 +30,12 @@ type Event struct {
 	Kind   EventKind
 	Job    string        // "" if it concerns several jobs: see Leases
 	Leases int           // how many leases it concerns, for EventRenewFailed and EventLookFailed
-	Holder string        // who leads: this process, or the other one that it is about
+	Holder string        // whose term or attempt it is: this process, or who leads instead
 	Token  int64         // the fencing token of Holder's term, 0 if it is not known
 	Left   time.Duration // how long Holder's lease lives unless renewed, where it is another process's
 	Err    error         // nil if nothing went wrong
 
 	repeated bool // the same was reported just before
-}
-
-// emit logs an event and hands it to Config.OnEvent.
-func (c *core) emit(event Event) {
-	if level := event.level(); c.log.Enabled(context.Background(), level) {
-		c.log.LogAttrs(context.Background(), level, event.message(), event.attrs()...)
-	}
-	if c.onEvent != nil {
-		c.onEvent(event)
-	}
 }
 
 func (event Event) level() slog.Level {
@@ -102,7 +91,7 @@ func (event Event) message() string {
 	case EventClaimFailed:
 		return "leader: claim failed, trying again"
 	case EventResignFailed:
-		return "leader: release failed, trying again"
+		return "leader: release failed, the lease may live on until it expires"
 	case EventClockSetBack:
 		return "leader: lease freed, the database's clock was set back"
 	}

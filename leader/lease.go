@@ -1,13 +1,10 @@
 package leader
 
 import (
-	"context"
-	"fmt"
 	"strings"
 	"time"
 
 	"github.com/pgleader/pgleader/db"
-	"github.com/pgleader/pgleader/internal/pgcall"
 )
 
 // Lease is one row of the lease table, as data: who leads a job, or led it last. It says what the
@@ -32,23 +29,6 @@ func (l Lease) Dismissed() bool { return strings.HasSuffix(l.Holder, dismissedSu
 
 // dismissedSuffix cannot end the name of an elector: that is a random part of another length.
 const dismissedSuffix = ":dismissed"
-
-// Leases returns every lease in the database, by job name, also those of jobs that nobody leads
-// now.
-func (e *Elector) Leases(ctx context.Context) ([]Lease, error) {
-	leases, err := pgcall.Ask(ctx, e.calls, func(ctx context.Context, q db.Querier) ([]Lease, error) {
-		rows, err := q.ListLeases(ctx)
-		leases := make([]Lease, len(rows))
-		for i, row := range rows {
-			leases[i] = leaseOf(row.LeaderLease, row.TimeLeft)
-		}
-		return leases, err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("leader: list leases: %w", err)
-	}
-	return leases, nil
-}
 
 func leaseOf(row db.LeaderLease, timeLeft float64) Lease {
 	return Lease{

@@ -20,7 +20,7 @@ import (
 type lookout struct {
 	*core
 	still   *standstills
-	changed chan struct{} // capacity 1: a waiter came, went, or has learned when its lease is free
+	changed chan struct{} // capacity 1: a waiter has gone, or has learned when its lease is free
 	woken   chan struct{} // capacity 1: somebody called Wake
 
 	mu      sync.Mutex
@@ -52,11 +52,6 @@ type sighting struct {
 	err   error
 	stale bool // the lease stands still, and nobody leads by it
 }
-
-// Wake makes this elector's candidates for the job look at its lease now, instead of at their next
-// turn; "" means every job. It is for a notification that the lease is free, and only a hint: all
-// is right without it. It never blocks.
-func (e *Elector) Wake(job string) { e.lookout.wake(job) }
 
 func (l *lookout) wake(job string) {
 	l.mu.Lock()

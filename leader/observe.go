@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 
+	"github.com/pgleader/pgleader/db"
 	"github.com/pgleader/pgleader/internal/pgcall"
 )
 
@@ -50,4 +51,21 @@ func (e *Elector) Observe(ctx context.Context, job string) iter.Seq2[Lease, erro
 			first, last = false, s.lease
 		}
 	}
+}
+
+// Leases returns every lease in the database, by job name, also those of jobs that nobody leads
+// now.
+func (e *Elector) Leases(ctx context.Context) ([]Lease, error) {
+	leases, err := pgcall.Ask(ctx, e.calls, func(ctx context.Context, q db.Querier) ([]Lease, error) {
+		rows, err := q.ListLeases(ctx)
+		leases := make([]Lease, len(rows))
+		for i, row := range rows {
+			leases[i] = leaseOf(row.LeaderLease, row.TimeLeft)
+		}
+		return leases, err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("leader: list leases: %w", err)
+	}
+	return leases, nil
 }

@@ -18,8 +18,8 @@ func newSeats() *seats { return &seats{byJob: make(map[string]*seat)} }
 // A seat is one job's place in this process.
 type seat struct {
 	// Under seats.mu.
-	busy    bool          // somebody claims, or Run's work has not returned
-	working bool          // Run's work has not returned
+	busy    bool          // somebody claims, or works by Run or TryRun
+	working bool          // the work of Run or TryRun has not returned
 	term    *Term         // the last term that was elected here, or nil
 	changed chan struct{} // closed and replaced when one of them changes
 
@@ -36,7 +36,7 @@ const (
 	vacant    occupancy = iota
 	claimed             // another call asks the database for the lease
 	occupied            // a live term, the seat's
-	lingering           // Run's work, which has not returned since its term was lost
+	lingering           // work that has not returned since its term was lost
 )
 
 // occupancy is what the seat's state means. The caller holds seats.mu.

@@ -7,15 +7,17 @@ import (
 	"time"
 )
 
-// TryAcquire asks once for the job's lease and reports whether this process leads the job. Not to
-// lead it is not an error; the event EventSkipped says who does, or names this elector, without a
-// token, while Run's work of a lost term has not returned. If this elector leads the job already,
-// it returns that same live term without asking the database, so a program may simply call it on
-// every tick.
+// TryAcquire asks once for the job's lease and reports whether this process leads the job. If this
+// elector leads it already, it returns that same live term without asking the database, so a
+// program may simply call it on every tick.
+//
+// Not to lead is not an error; the event EventSkipped says who does. It names this elector, without
+// a token, while the work of a lost term has not returned.
 //
 // The term lives until it is lost or resigned; ctx bounds only the attempt. An attempt whose answer
 // gets lost is made again, up to three times of TTL/3 each: give it a ctx with a deadline where
-// that is too long. It returns ErrReadOnly, errors that are Permanent, or the database's error.
+// that is too long. It may return up to two seconds after ctx has ended, for a lease that was
+// granted meanwhile is given back. It returns ErrReadOnly, errors that are Permanent, or the database's error.
 func (e *Elector) TryAcquire(ctx context.Context, job string) (*Term, bool, error) {
 	taken, err := e.tryTake(ctx, job)
 	switch {
@@ -37,7 +39,7 @@ func (e *Elector) TryAcquire(ctx context.Context, job string) (*Term, bool, erro
 //
 // The context of work ends as it does in Run. If the term is lost before work returns, the error is
 // also ErrLost: another process may be doing the work again. Otherwise it returns the errors of
-// TryAcquire, and the same event says who leads.
+// TryAcquire. The event EventSkipped says who leads, unless this elector has a live term.
 func (e *Elector) TryRun(
 	ctx context.Context, job string, work func(context.Context, *Term) error,
 ) (ran bool, held Lease, err error) {

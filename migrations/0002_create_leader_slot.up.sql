@@ -41,8 +41,9 @@ COMMENT ON COLUMN leader_slot.token IS
 COMMENT ON COLUMN leader_slot.holder IS
     'The process that started it last, or recorded it as missed.';
 COMMENT ON COLUMN leader_slot.started_at IS
-    'When its last attempt began, by the database clock; null if it was never started.';
+    'When its last attempt began, by the database clock; null if none did.';
 COMMENT ON COLUMN leader_slot.finished_at IS
-    'When its state became final, by the database clock; null while it is running.';
+    'When its last attempt ended, or it was recorded as missed, by the database clock; null while '
+    'it is running or requested.';
 COMMENT ON COLUMN leader_slot.error IS
     'Why it failed, was abandoned or was missed; empty otherwise.';

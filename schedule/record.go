@@ -10,7 +10,7 @@ import (
 	"github.com/pgleader/pgleader/leader"
 )
 
-// Record is what the database knows about one slot.
+// Record is what the database knows about one slot. Its times are by the database's clock.
 type Record struct {
 	Job        string
 	Slot       time.Time
@@ -18,13 +18,13 @@ type Record struct {
 	Attempt    int       // how often it was started, 0 if never
 	Token      int64     // of the term that started it last, or recorded it as missed
 	Holder     string    // of that term
-	StartedAt  time.Time // when its last attempt began, by the database's clock; zero if never
-	FinishedAt time.Time // when its state became final, by the database's clock; zero while running
+	StartedAt  time.Time // when the last attempt began whose work was; zero if none
+	FinishedAt time.Time // when that ended, or it was recorded as missed; or zero
 	Error      string    // why it failed, was abandoned or was missed
 }
 
 // History returns a job's latest slots, newest first, at most limit of them: what ran, what did
-// not, and why.
+// not, and why. A slot that nobody has started, nor recorded as missed, is not on record.
 func (s *Scheduler) History(ctx context.Context, job string, limit int) ([]Record, error) {
 	if err := leader.CheckJob(job); err != nil {
 		return nil, err
