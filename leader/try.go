@@ -17,7 +17,8 @@ import (
 // The term lives until it is lost or resigned; ctx bounds only the attempt. An attempt whose answer
 // gets lost is made again, up to three times of TTL/3 each: give it a ctx with a deadline where
 // that is too long. It may return up to two seconds after ctx has ended, for a lease that was
-// granted meanwhile is given back. It returns ErrReadOnly, errors that are Permanent, or the database's error.
+// granted meanwhile is given back. It returns ErrReadOnly, errors that are Permanent, or the
+// database's error.
 func (e *Elector) TryAcquire(ctx context.Context, job string) (*Term, bool, error) {
 	taken, err := e.tryTake(ctx, job)
 	switch {

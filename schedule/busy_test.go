@@ -21,11 +21,11 @@ func TestRunSlotPausesBetweenClaimsOfALeaseThatIsFreeAndNotToBeHad(t *testing.T)
 		},
 		"deaf work": func(tb *pgfake.Table, p *process) {
 			ctx, cancel := context.WithCancel(context.Background())
-			deaf := func(context.Context, *leader.Term) error {
+			deaf := func(ctx context.Context, _ *leader.Term) error {
 				tb.Put("job", "thief", 0)
 				time.Sleep(30 * time.Second)
 				cancel()
-				return nil
+				return ctx.Err()
 			}
 			go func() { _ = p.Elector.Run(ctx, "job", deaf) }() // whatever it returns
 			time.Sleep(10 * time.Second)                        // the next renewal finds out

@@ -5,7 +5,8 @@
 // its slots, until its context ends. [Scheduler.RunDue] is for a program that cron starts: it runs
 // what is due, and returns what it found and ran. [Scheduler.RunSlot] runs one slot that you name,
 // or waits for the instance that does, and returns whether it was this one. RunDue and RunSlot
-// return what your work returned; Run records it and goes on. Package migrations creates the tables.
+// return what your work returned; Run records it and goes on. Package migrations creates the
+// tables.
 //
 //	twoAM, err := cron.ParseStandard("0 2 * * *") // github.com/robfig/cron/v3
 //	elector, err := leader.New(db, leader.Config{})

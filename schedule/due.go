@@ -35,8 +35,8 @@ const maxTurnedAway = 3
 // RunDue runs what is due now, and returns when nothing is left to do: Run's work for a program
 // that something else starts at the time of each slot, such as cron on several hosts. One of the
 // calls runs the slot. The others return with that holder in Due.Leader, after three tries at the
-// latest, or, when it has ended, with nothing to do; call RunSlot instead where they are to wait and
-// take over. (While this very elector has the job's term, however it got it, RunDue waits.)
+// latest, or, when it has ended, with nothing to do; call RunSlot instead where they are to wait
+// and take over. (While this very elector has the job's term, however it got it, RunDue waits.)
 //
 // The slots between the last one on record and the one that is due are treated by the policy, with
 // CatchUpSkip as CatchUpLatest. A job without any record begins with the newest slot that has come,

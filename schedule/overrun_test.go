@@ -47,7 +47,8 @@ func TestSlotsThatComeDueDuringALongRunAreDecidedAsThePolicySays(t *testing.T) {
 		},
 		{"latest", schedule.Policy{}, latest, slices.Repeat([]string{inAnHour}, 6)},
 		{
-			"latest within a day", schedule.Policy{Grace: 24 * time.Hour},
+			"latest within a day",
+			schedule.Policy{Grace: 24 * time.Hour},
 			latest, slices.Repeat([]string{later}, 6),
 		},
 		{

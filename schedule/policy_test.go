@@ -5,7 +5,7 @@ import "testing"
 func TestWhatIsDecidedIsNotStartedAgain(t *testing.T) {
 	never := Policy{}.withDefaults()
 	repeat := Policy{RepeatFailed: true}.withDefaults()
-	last := int32(never.Attempts) //nolint:gosec // the default, 3
+	last := int32(never.Attempts)
 	for _, c := range []struct {
 		policy  Policy
 		state   State

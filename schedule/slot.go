@@ -57,8 +57,9 @@ func slotName(job string, at time.Time) string {
 // ended. That is exactly once for everything that is in this database. A mail or an HTTP call is
 // not: send it from a table that tx writes, or live with a second one after a crash.
 //
-// Call it first in a transaction that was begun in the work. Commit before the work returns: what becomes of the slot can't be recorded while tx holds its
-// row. An error that work returns after the commit is reported, and the slot stays done.
+// Call it first in a transaction that was begun in the work. Commit before the work returns: what
+// becomes of the slot can't be recorded while tx holds its row. An error that work returns after
+// the commit is reported, and the slot stays done.
 //
 // It returns leader.ErrLost if the term is over, ErrSlotDecided if this attempt is finished
 // already, and otherwise the database's error: roll back on each of them. If tx does not commit and

@@ -165,7 +165,8 @@ func TestLateStatementOfAnAttemptGivenBackDoesNotConcernTheRequestedRun(t *testi
 		at := databaseNow(t, pool).Truncate(time.Hour)
 		claim := func(last int32) bool {
 			row, err := q.ClaimSlot(t.Context(), db.ClaimSlotParams{
-				JobName: job, Holder: e.Holder(), Token: term.Token(), Slot: at, LastAttempt: last, MaxAttempts: 1,
+				JobName: job, Holder: e.Holder(), Token: term.Token(), Slot: at,
+				LastAttempt: last, MaxAttempts: 1,
 			})
 			if err != nil {
 				t.Fatal(err)

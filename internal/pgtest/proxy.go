@@ -137,8 +137,8 @@ func (p *Proxy) FreezeOpen() {
 }
 
 // HoldOpen holds what is sent to the server on the connections that are open now, until
-// DeliverHeld, while new ones pass. A statement then arrives after its own retry, also if its client
-// has given the connection up.
+// DeliverHeld, while new ones pass. A statement then arrives after its own retry, also if its
+// client has given the connection up.
 func (p *Proxy) HoldOpen() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
