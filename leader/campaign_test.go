@@ -394,3 +394,33 @@ func TestFollowerThatIsCalledOffReportsNoTerm(t *testing.T) {
 		}
 	})
 }
+
+// A server that gives up every look in favour of another statement gets no more of them than a
+// few a turn, and none when nobody waits any more.
+func TestLooksThatAreGivenUpAgainAndAgainWaitForTheirTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tb := pgfake.NewTable()
+		tb.Put("report", "rival", time.Hour)
+		p := start(t, tb, Config{})
+		p.path.Suffer(pgfake.Only(pgfake.KindLook, pgfake.Trouble{
+			Late: time.Millisecond, Fails: pgfake.ServerError("40001"),
+		}))
+		stop := p.wait(t, "report")
+		began := time.Now()
+		time.Sleep(time.Minute)
+		turns := int(time.Minute / p.retryEvery)
+		if looks := len(p.path.Asked(began, pgfake.KindLook)); looks > 10*turns {
+			t.Errorf("%d looks in %d turns", looks, turns)
+		}
+		if failed := p.reported(EventLookFailed); len(failed) != 1 || failed[0].Job != "report" {
+			t.Errorf("reported %+v, want one row of failures", failed)
+		}
+		stop()
+		time.Sleep(time.Second)
+		ended := time.Now()
+		time.Sleep(time.Minute)
+		if looks := len(p.path.Asked(ended)); looks > 0 {
+			t.Errorf("%d looks, though nobody waits", looks)
+		}
+	})
+}

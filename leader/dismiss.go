@@ -2,6 +2,7 @@ package leader
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/pgleader/pgleader/db"
@@ -16,22 +17,22 @@ import (
 //
 // It returns ErrNotLed if the lease is free. Of a job that was dismissed already it returns that
 // lease, and changes nothing. While a guarded transaction of the leader's is open it waits, for
-// TTL/3 at most.
+// TTL/3 at most. Where an answer gets lost it asks again, and spares whoever leads by then.
 func (e *Elector) Dismiss(ctx context.Context, job string) (Lease, error) {
 	if err := CheckJob(job); err != nil {
 		return Lease{}, err
 	}
 	// Not e.holder: a candidate takes a lease of its own for one that was granted in a lost answer.
 	as := e.holder + dismissedSuffix
-	asked := Lease{}
+	asked, unsure := Lease{}, false // the lease of the last try, and whether it may be dismissed
 	for tries := 1; ; tries++ {
 		leases, err := e.lookout.read(ctx, []string{job})
 		held := leases[job]
 		switch {
 		case err != nil:
 			return Lease{}, fmt.Errorf("leader: dismiss the leader of %q: %w", job, err)
-		case held.Holder == as && held.Token == asked.Token+1:
-			return asked, nil // the answer was lost
+		case unsure && held.Token != asked.Token, held.Holder == as && held.Token == asked.Token+1:
+			return asked, nil // its term is over: by the lost answer, or else by itself
 		case !held.Live():
 			return Lease{}, fmt.Errorf("%w: %q", ErrNotLed, job)
 		case held.Dismissed():
@@ -45,16 +46,27 @@ func (e *Elector) Dismiss(ctx context.Context, job string) (Lease, error) {
 				Token:       held.Token,
 			})
 		})
+		lost := err != nil && pgcall.Undecided(err)
+		unsure = unsure || lost
 		switch {
 		case n > 0:
 			return held, nil
-		case pgcall.Rivalry(err), err != nil && pgcall.Undecided(err) && tries < maxDismissals:
-			// Something came first, or the answer was lost: the next look tells.
-		case err != nil:
+		case lost && tries < maxLostDismissals:
+			// The next look tells.
+		case (err == nil || pgcall.Rivalry(err)) && tries < maxDismissals:
+			// Something came first.
+		case err == nil:
+			return Lease{}, fmt.Errorf("leader: dismiss the leader of %q: %w", job, errKept)
+		default:
 			return Lease{}, fmt.Errorf("leader: dismiss the leader of %q: %w", job, err)
 		}
 	}
 }
 
-// maxDismissals is how often Dismiss asks when answers get lost.
-const maxDismissals = 3
+const (
+	maxDismissals     = 10 // how often Dismiss asks when others come first
+	maxLostDismissals = 3  // and when answers get lost
+)
+
+var errKept = errors.New("its row does not change: look for a trigger or a row security policy " +
+	"on leader_lease, and for a connection to a server that is behind")

@@ -2,6 +2,9 @@ package leader
 
 import (
 	"context"
+	"database/sql"
+	"errors"
+	"log/slog"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -46,5 +49,65 @@ func TestCandidateThatDismissesTheLeaderWaitsForItsLeaseToExpire(t *testing.T) {
 			t.Errorf("the candidate leads after %v, want when the lease of 15 s has expired", led)
 		}
 		mustResign(t, next)
+	})
+}
+
+// The answer stays away for so long that the leader's lease expires, and somebody else is elected.
+func TestDismissalWhoseAnswerIsLostSparesTheSuccessor(t *testing.T) {
+	for name, trouble := range map[string]pgfake.Trouble{
+		"carried out":     {Slow: time.Minute, Deaf: true},
+		"not carried out": {Hangs: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				tb := pgfake.NewTable()
+				operator := start(t, tb, Config{})
+				tb.Put("report", "stuck", 2*time.Second)
+				operator.path.Suffer(func(s pgfake.Statement) pgfake.Trouble {
+					if s.Kind == pgfake.KindDismiss && s.Nth == 1 {
+						return trouble
+					}
+					return pgfake.Trouble{}
+				})
+				time.AfterFunc(3*time.Second, func() { tb.Put("report", "successor", time.Hour) })
+				was, err := operator.Dismiss(t.Context(), "report")
+				if err != nil || was.Holder != "stuck" {
+					t.Errorf("Dismiss = %+v, %v; want the lease of the stuck leader", was, err)
+				}
+				leases, err := operator.Leases(t.Context())
+				if err != nil || leases[0].Holder != "successor" {
+					t.Errorf("%+v, %v; want the successor's lease", leases, err)
+				}
+				time.Sleep(time.Minute)
+			})
+		})
+	}
+}
+
+// A trigger, like a row security policy, can make an UPDATE change nothing without an error.
+func TestDismissalThatChangesNothingEnds(t *testing.T) {
+	onPostgres(t, func(t *testing.T, pool *sql.DB) {
+		e, err := New(pool, Config{Logger: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		term, ok, err := e.TryAcquire(t.Context(), "report")
+		if err != nil || !ok {
+			t.Fatal(ok, err)
+		}
+		defer mustResign(t, term)
+		const keep = `
+			CREATE FUNCTION keep() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';
+			CREATE TRIGGER keep BEFORE UPDATE OF holder ON leader_lease
+			FOR EACH ROW EXECUTE FUNCTION keep()`
+		if _, err := pool.ExecContext(t.Context(), keep); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		_, err = e.Dismiss(ctx, "report")
+		if !errors.Is(err, errKept) {
+			t.Errorf("Dismiss = %v, want errKept", err)
+		}
 	})
 }

@@ -18,12 +18,16 @@ func Ask[T any](ctx context.Context, c *Caller, question Question[T]) (T, error)
 	return value, err
 }
 
+// maxAmongRivals is how often AskAmongRivals asks.
+const maxAmongRivals = 10
+
 // AskAmongRivals is Ask, again at once while the server gives the statement up in favour of a
-// concurrent one, until ctx ends.
+// concurrent one, until ctx ends. After some tries it returns the server's error: a rival is done
+// by then, and a server that says so for ever must not be asked without a pause.
 func AskAmongRivals[T any](ctx context.Context, c *Caller, question Question[T]) (T, error) {
-	for {
+	for tries := 1; ; tries++ {
 		value, err := Ask(ctx, c, question)
-		if !Rivalry(err) || ctx.Err() != nil {
+		if !Rivalry(err) || ctx.Err() != nil || tries == maxAmongRivals {
 			return value, err
 		}
 	}
