@@ -20,7 +20,7 @@ type seat struct {
 	// Under seats.mu.
 	busy    bool          // somebody claims, or works by Run or TryRun
 	working bool          // the work of Run or TryRun has not returned
-	term    *Term         // the last term that was elected here, or nil
+	term    *Term         // elected here, until soon after it is over; or nil
 	changed chan struct{} // closed and replaced when one of them changes
 
 	// Of whoever has taken the seat.
@@ -106,9 +106,17 @@ func (s *seats) leave(st *seat) {
 	s.change(func() { st.busy, st.working = false, false }, st)
 }
 
-// occupy puts a new term on the seat, which the caller has taken.
+// occupy puts a new term on the seat, which the caller has taken. The seat lets go of the term when
+// that is over: a term keeps the context of its caller, with all values in it.
 func (s *seats) occupy(st *seat, t *Term) {
 	s.change(func() { st.term = t }, st)
+	context.AfterFunc(t.ctx, func() {
+		s.change(func() {
+			if st.term == t {
+				st.term = nil
+			}
+		}, st)
+	})
 }
 
 // work keeps the seat until leave also after the term was lost.
