@@ -16,7 +16,7 @@ import (
 // kind loses its answer, is retried, and arrives once more later. That is before the request,
 // before the second attempt, during it, or after it.
 func TestLateDuplicateOfAnyStatementDecidesNothing(t *testing.T) {
-	const requested = time.Hour + 10*time.Minute
+	const requested = time.Hour + 10*time.Minute + 200*time.Millisecond // just after a look
 	for _, kind := range []pgfake.Kind{
 		pgfake.KindSurvey, pgfake.KindAbandon, pgfake.KindClaimSlot, pgfake.KindFinishSlot,
 		pgfake.KindMissSlots, pgfake.KindPrune, pgfake.KindReadSlot, pgfake.KindRequestSlot,
