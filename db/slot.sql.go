@@ -15,7 +15,7 @@ WITH term AS (
     SELECT l.job_name, l.token
     FROM leader_lease AS l
     WHERE l.job_name = $1
-      AND l.holder = $6
+      AND l.holder = $7
       AND l.token = $2
       AND l.expires_at > clock_timestamp()
     FOR KEY SHARE
@@ -40,7 +40,8 @@ WHERE s.job_name = $1
             OR (s.state = 'abandoned' AND s.token < $2)
             OR (s.state = 'failed' AND $3::boolean))
            AND s.attempt < $4::integer
-           AND s.slot >= $5))
+           AND s.slot >= $5
+           AND (s.attempt > 0 OR s.slot >= $6)))
 ORDER BY s.slot
 `
 
@@ -50,6 +51,7 @@ type AbandonSlotsParams struct {
 	RepeatFailed bool
 	MaxAttempts  int32
 	Since        time.Time
+	FirstSince   time.Time
 	Holder       string
 }
 
@@ -61,8 +63,8 @@ type AbandonSlotsRow struct {
 // AbandonSlots marks the job's slots that older terms left running as abandoned, and returns the
 // slots that may be started again, oldest first, with the attempts that they have had: those
 // requested, and since the given one those abandoned under older terms, and with repeat_failed
-// those that failed, with fewer than max_attempts. It writes nothing unless the caller's term is
-// live.
+// those that failed, with fewer than max_attempts. One that has had no attempt, for it was given
+// back, may be started only since first_since. It writes nothing unless the caller's term is live.
 //
 // Late or doubled it does no harm: what an older term left running stays abandoned, or has been
 // started since under a token that is not older.
@@ -73,6 +75,7 @@ func (q *Queries) AbandonSlots(ctx context.Context, arg AbandonSlotsParams) ([]A
 		arg.RepeatFailed,
 		arg.MaxAttempts,
 		arg.Since,
+		arg.FirstSince,
 		arg.Holder,
 	)
 	if err != nil {

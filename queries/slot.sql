@@ -151,8 +151,8 @@ SELECT clock_timestamp()::timestamptz AS now,
 -- AbandonSlots marks the job's slots that older terms left running as abandoned, and returns the
 -- slots that may be started again, oldest first, with the attempts that they have had: those
 -- requested, and since the given one those abandoned under older terms, and with repeat_failed
--- those that failed, with fewer than max_attempts. It writes nothing unless the caller's term is
--- live.
+-- those that failed, with fewer than max_attempts. One that has had no attempt, for it was given
+-- back, may be started only since first_since. It writes nothing unless the caller's term is live.
 --
 -- Late or doubled it does no harm: what an older term left running stays abandoned, or has been
 -- started since under a token that is not older.
@@ -185,7 +185,8 @@ WHERE s.job_name = sqlc.arg(job_name)
             OR (s.state = 'abandoned' AND s.token < sqlc.arg(token))
             OR (s.state = 'failed' AND sqlc.arg(repeat_failed)::boolean))
            AND s.attempt < sqlc.arg(max_attempts)::integer
-           AND s.slot >= sqlc.arg(since)))
+           AND s.slot >= sqlc.arg(since)
+           AND (s.attempt > 0 OR s.slot >= sqlc.arg(first_since))))
 ORDER BY s.slot;
 
 -- name: RequestSlot :execrows

@@ -110,9 +110,9 @@ func (s *Slot) event(kind EventKind) Event {
 }
 
 // abandon marks what older terms left running, and returns the slots since the given one that are
-// to be started again.
+// to be started again. One that was given back, and has had no attempt, is so since first.
 func (s *Scheduler) abandon(
-	ctx context.Context, t *leader.Term, policy Policy, since time.Time,
+	ctx context.Context, t *leader.Term, policy Policy, since, first time.Time,
 ) ([]db.AbandonSlotsRow, error) {
 	return askTerm(ctx, s, t, func(ctx context.Context, q db.Querier) ([]db.AbandonSlotsRow, error) {
 		return q.AbandonSlots(ctx, db.AbandonSlotsParams{
@@ -122,6 +122,7 @@ func (s *Scheduler) abandon(
 			MaxAttempts:  int32(policy.Attempts), //nolint:gosec // validated
 			RepeatFailed: policy.RepeatFailed,
 			Since:        since,
+			FirstSince:   first,
 		})
 	})
 }

@@ -54,6 +54,38 @@ func TestClaimWhoseWorkNeverBeganIsGivenBack(t *testing.T) {
 	}
 }
 
+// It was claimed in time, but its work would begin too late.
+func TestSlotThatWasGivenBackIsStartedWithinGraceOnly(t *testing.T) {
+	for _, tt := range []struct {
+		down time.Duration // nobody is there
+		want string
+	}{
+		{4 * time.Minute, "01:00 done 1"},
+		{6 * time.Minute, "01:00 abandoned 0"},
+	} {
+		for _, policy := range []schedule.Policy{
+			{Grace: 5 * time.Minute}, {Grace: 5 * time.Minute, CatchUp: schedule.CatchUpAll},
+		} {
+			t.Run(fmt.Sprint(tt.down, " ", policy.CatchUp), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					tb := pgfake.NewTable()
+					d := &diary{table: tb}
+					until(30 * time.Minute)
+					p := start(t, tb, leader.Config{})
+					p.path.Suffer(pgfake.Only(pgfake.KindClaimSlot, pgfake.Trouble{Slow: 500 * time.Millisecond}))
+					stop := p.follow(t, daily(time.Hour), policy, d.work(0))
+					until(time.Hour + 200*time.Millisecond)
+					stop()
+					until(time.Hour + tt.down)
+					start(t, tb, leader.Config{}).follow(t, daily(time.Hour), policy, d.work(0))
+					time.Sleep(time.Minute)
+					wantOutcomes(t, tb, tt.want)
+				})
+			})
+		}
+	}
+}
+
 // A program that is about to end, and has not begun.
 func TestWorkThatWasNotStartedGivesTheSlotToTheNextLeader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

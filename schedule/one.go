@@ -150,7 +150,7 @@ func (o *oneSlot) outcome(row db.ReadSlotRow) (ran bool, err error) {
 // lead runs the slot under a term, unless it is decided by now. Last is how many attempts it is
 // known to have had. Its error is never the work's.
 func (o *oneSlot) lead(ctx context.Context, term *leader.Term, last int32) error {
-	if _, err := o.abandon(ctx, term, o.policy, o.at); err != nil {
+	if _, err := o.abandon(ctx, term, o.policy, o.at, o.at); err != nil {
 		return err
 	}
 	slot, err := o.claim(ctx, term, o.at, last, o.policy)

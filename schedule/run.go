@@ -190,7 +190,7 @@ func (r *runner) turn(ctx context.Context, term *leader.Term) (wait time.Duratio
 	r.found.saw(survey, p.next)
 	if fresh || survey.Requested {
 		since := r.restartable(from, now, p.overtaken)
-		again, err := r.abandon(ctx, term, r.policy, since)
+		again, err := r.abandon(ctx, term, r.policy, since, now.Add(-r.policy.Grace))
 		if err != nil {
 			return 0, err
 		}

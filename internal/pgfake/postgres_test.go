@@ -173,7 +173,7 @@ func (c *comparison) giveBack(t *rapid.T) {
 func (c *comparison) abandon(t *rapid.T) {
 	holder, token := c.term(t)
 	arg := db.AbandonSlotsParams{
-		JobName: c.job, Holder: holder, Token: token, Since: c.slot(t),
+		JobName: c.job, Holder: holder, Token: token, Since: c.slot(t), FirstSince: c.slot(t),
 		MaxAttempts:  rapid.Int32Range(1, 4).Draw(t, "attempts"),
 		RepeatFailed: rapid.Bool().Draw(t, "repeat failed"),
 	}

@@ -51,6 +51,7 @@ func (p *Path) AbandonSlots(
 	return ask(ctx, p, KindAbandon, arg.JobName, func(tb *Table) ([]db.AbandonSlotsRow, error) {
 		holds := tb.holds(arg.JobName, arg.Holder, arg.Token)
 		since := keyOf(arg.JobName, arg.Since).slot
+		firstSince := keyOf(arg.JobName, arg.FirstSince).slot
 		left := func(row *db.LeaderSlot) bool {
 			return holds && row.State == StateRunning && row.Token < arg.Token
 		}
@@ -68,7 +69,8 @@ func (p *Path) AbandonSlots(
 			}
 			restartable := row.State == StateAbandoned && row.Token < arg.Token ||
 				row.State == StateFailed && arg.RepeatFailed
-			restartable = restartable && row.Attempt < arg.MaxAttempts && !row.Slot.Before(since)
+			restartable = restartable && row.Attempt < arg.MaxAttempts && !row.Slot.Before(since) &&
+				(row.Attempt > 0 || !row.Slot.Before(firstSince))
 			if restartable || row.State == StateRequested {
 				again = append(again, db.AbandonSlotsRow{Slot: row.Slot, Attempt: row.Attempt})
 			}
