@@ -33,7 +33,7 @@ func (e *Elector) claim(ctx context.Context, st *seat, job string) (*Term, Lease
 			return nil, Lease{}, ctx.Err()
 		}
 		answer, err := e.askForLease(patient, job, known)
-		switch e.judge(answer, err) {
+		switch e.meaningOf(answer, err) {
 		case claimGranted:
 			term, err := e.install(ctx, st, job, answer.token, answer.sent)
 			return term, answer.lease, err
@@ -102,8 +102,8 @@ const (
 	claimRefused                 // the server says that it cannot be
 )
 
-// judge says what the answer to a claim means, and does nothing about it.
-func (e *Elector) judge(a answer, err error) claimMeaning {
+// meaningOf says what the answer to a claim means, and does nothing about it.
+func (e *Elector) meaningOf(a answer, err error) claimMeaning {
 	switch {
 	case errors.Is(err, sql.ErrNoRows), pgcall.Rivalry(err):
 		return claimCrossed

@@ -41,7 +41,7 @@ func TestAnswerToAClaimMeansOneThing(t *testing.T) {
 		{"a statement timeout", answer{}, pgfake.ServerError("57014"), claimRefused},
 		{"a missing table", answer{}, pgcall.Explain(pgfake.ServerError("42P01")), claimRefused},
 	} {
-		if got := p.judge(row.answer, row.err); got != row.want {
+		if got := p.meaningOf(row.answer, row.err); got != row.want {
 			t.Errorf("%s: %v, want %v", row.name, got, row.want)
 		}
 	}
