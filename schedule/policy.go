@@ -19,8 +19,8 @@ const (
 // field that is zero means its default.
 type Policy struct {
 	// Grace is how late a slot may start, by the database's clock. A slot that nobody could start in
-	// time is missed, or stays abandoned if it was claimed and given back. Attempts after the first are
-	// not bound by it. At least 1 ms. Default 1 h.
+	// time is missed, or stays abandoned if it was claimed and given back. Attempts after the first
+	// are not bound by it. At least 1 ms. Default 1 h.
 	Grace time.Duration
 
 	// CatchUp says which of the slots within Grace are run when several are due, or came due while the
