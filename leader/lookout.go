@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"sync"
 	"time"
@@ -182,16 +183,20 @@ func (l *lookout) look(ctx context.Context) (jobs []string, err error) {
 
 	asked := time.Now()
 	leases, err := l.read(ctx, jobs)
+	failed := func(string) error { return err }
+	if errors.Is(err, pgcall.ErrEncoding) && len(jobs) > 1 {
+		leases, failed = l.readEach(ctx, jobs)
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for job, all := range waiters {
-		s := sighting{lease: Lease{Job: job}, err: err}
+		s := sighting{lease: Lease{Job: job}, err: failed(job)}
 		if lease, ok := leases[job]; ok {
 			s.lease = lease
 		}
-		s.stale = err == nil && l.still.over(s.lease, asked)
+		s.stale = s.err == nil && l.still.over(s.lease, asked)
 		for _, w := range all {
-			if err == nil && s.lease.Live() {
+			if s.err == nil && s.lease.Live() {
 				w.due = l.dueIn(l.still.freeIn(s.lease))
 			}
 			select {
@@ -214,6 +219,20 @@ func (l *lookout) read(ctx context.Context, jobs []string) (map[string]Lease, er
 		return nil, fmt.Errorf("leader: look at %s: %w", leasesOf(len(jobs), jobs[0]), err)
 	}
 	return leases, nil
+}
+
+// readEach reads the leases of the jobs one by one, for a name that the database cannot store must
+// not fail the look for all others. Its waiter goes, so the next look is one statement again.
+func (l *lookout) readEach(
+	ctx context.Context, jobs []string,
+) (leases map[string]Lease, failed func(job string) error) {
+	leases, errs := make(map[string]Lease, len(jobs)), make(map[string]error)
+	for _, job := range jobs {
+		found, err := l.read(ctx, []string{job})
+		maps.Copy(leases, found)
+		errs[job] = err
+	}
+	return leases, func(job string) error { return errs[job] }
 }
 
 // readLeases takes one job for the common case, a read by primary key.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -239,5 +240,41 @@ func TestLeasesListsEveryLease(t *testing.T) {
 			t.Error("Leases = nil from a database that does not answer")
 		}
 		after(t, began, p.callLimit, "Leases returned")
+	})
+}
+
+// In a database whose encoding lacks characters of one name, a look for it together with others
+// fails.
+func TestNameThatTheDatabaseCannotStoreDisturbsNobodyElse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const odd = "日報"
+		tb := pgfake.NewTable()
+		tb.Put("report", "rival", time.Hour)
+		p := start(t, tb, Config{})
+		p.path.Suffer(func(s pgfake.Statement) pgfake.Trouble {
+			if slices.Contains(s.Jobs, odd) {
+				return pgfake.Trouble{Fails: pgfake.ServerError("22P05")}
+			}
+			return pgfake.Trouble{}
+		})
+		defer p.wait(t, "report")()
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		beside := p.observe(ctx, "report", 0)
+		seen := <-p.observe(t.Context(), odd, 0)
+		if len(seen) != 1 || !errors.Is(seen[0].err, ErrEncoding) {
+			t.Errorf("saw %v, want ErrEncoding", seen)
+		}
+		tb.Free("report")
+		time.Sleep(p.retryEvery * 5 / 4)
+		if row := tb.Row("report"); row.Holder != p.Holder() {
+			t.Errorf("the row is %+v, want the candidate elected", row)
+		}
+		cancel()
+		for _, sight := range <-beside {
+			if errors.Is(sight.err, ErrEncoding) {
+				t.Errorf("who observes another job saw %v", sight)
+			}
+		}
 	})
 }
