@@ -15,16 +15,7 @@ import (
 func TestTermThatIsOverLetsGoOfItsCallersContext(t *testing.T) {
 	t.Parallel()
 	p := newProcess(t, pgfake.NewTable(), Config{})
-	value := new([1 << 20]byte)
-	kept := weak.Make(value)
-	type key struct{}
-	ctx := context.WithValue(t.Context(), key{}, value)
-	term, ok, err := p.TryAcquire(ctx, "report")
-	if err != nil || !ok {
-		t.Fatal(ok, err)
-	}
-	mustResign(t, term)
-	value, ctx, term = nil, nil, nil
+	kept := leadWithAValue(t, p)
 	for began := time.Now(); kept.Value() != nil; time.Sleep(10 * time.Millisecond) {
 		if time.Since(began) > 10*time.Second {
 			t.Fatal("the elector keeps the context of a caller whose term is over")
@@ -32,4 +23,17 @@ func TestTermThatIsOverLetsGoOfItsCallersContext(t *testing.T) {
 		runtime.GC()
 	}
 	runtime.KeepAlive(p)
+}
+
+// leadWithAValue leads a job for a moment, on behalf of a caller whose context has the value.
+func leadWithAValue(t *testing.T, p *process) weak.Pointer[[1 << 20]byte] {
+	t.Helper()
+	type key struct{}
+	value := new([1 << 20]byte)
+	term, ok, err := p.TryAcquire(context.WithValue(t.Context(), key{}, value), "report")
+	if err != nil || !ok {
+		t.Fatal(ok, err)
+	}
+	mustResign(t, term)
+	return weak.Make(value)
 }
