@@ -2,10 +2,14 @@ package contract_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"testing"
 
+	"github.com/pgleader/pgleader/db"
 	"github.com/pgleader/pgleader/internal/pgtest"
 	"github.com/pgleader/pgleader/leader"
 )
@@ -24,6 +28,9 @@ func TestUnderEveryDefaultIsolation(t *testing.T) {
 				})
 				t.Run("OfTwoAttemptsAtOnceOneWinsAndNoneFails", func(t *testing.T) {
 					ofTwoAttemptsAtOnceOneWinsAndNoneFails(t, driver, url)
+				})
+				t.Run("NoLeaseVanishesFromALookWhileItChanges", func(t *testing.T) {
+					noLeaseVanishesFromALookWhileItChanges(t, driver, url)
 				})
 			})
 		})
@@ -104,5 +111,72 @@ func ofTwoAttemptsAtOnceOneWinsAndNoneFails(t *testing.T, driver, url string) {
 		for i := range electors { // the winner still holds its term; new electors do not
 			electors[i] = newElector(t, pool, slow)
 		}
+	}
+}
+
+// A look finds the places of the rows first, and then reads them there, while renewals, takeovers
+// and a vacuum move them.
+func noLeaseVanishesFromALookWhileItChanges(t *testing.T, driver, url string) {
+	const leases, looks = 30, 300
+	pool, admin := openPair(t, driver, url)
+	pool.SetMaxIdleConns(8)
+	queries := db.New(pool)
+	jobs := make([]string, leases)
+	tokens := make([]atomic.Int64, leases)
+	for i := range jobs {
+		jobs[i] = fmt.Sprint("looked at ", i)
+		row, err := queries.AcquireLease(t.Context(), claimOf("holder", jobs[i], 3600))
+		if err != nil {
+			t.Fatal(err)
+		}
+		tokens[i].Store(row.Token)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var all sync.WaitGroup
+	defer all.Wait()
+	defer cancel()
+	var changes atomic.Int64
+	for range 3 {
+		all.Go(func() { // what the server gives up is tried on another lease
+			for ctx.Err() == nil {
+				i := rand.N(leases)
+				known := tokens[i].Load()
+				renewal := renewalOf("holder", jobs[i], known, 3600)
+				if n, err := queries.RenewLease(ctx, renewal); err == nil {
+					changes.Add(n)
+				}
+				claim := claimOf("holder", jobs[i], 3600)
+				claim.KnownToken = known
+				if row, err := queries.AcquireLease(ctx, claim); err == nil && row.Acquired {
+					tokens[i].Store(row.Token)
+					changes.Add(1)
+				}
+			}
+		})
+	}
+	all.Go(func() {
+		for ctx.Err() == nil {
+			_, _ = admin.ExecContext(ctx, `VACUUM leader_lease`)
+		}
+	})
+	text, err := json.Marshal(jobs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for look := range looks {
+		rows, err := queries.LookLeases(ctx, string(text))
+		if sqlState(err) == "40001" {
+			continue
+		}
+		found := make(map[string]bool)
+		for _, row := range rows {
+			found[row.LeaderLease.JobName] = true
+		}
+		if err != nil || len(rows) != leases || len(found) != leases {
+			t.Fatalf("look %d: %d rows of %d leases, %v; want %d", look, len(rows), len(found), err, leases)
+		}
+	}
+	if changes.Load() < looks/10 {
+		t.Errorf("%d changes during %d looks, the test shows little", changes.Load(), looks)
 	}
 }
