@@ -43,6 +43,6 @@ type LeaderSlot struct {
 	StartedAt sql.NullTime
 	// When its last attempt ended, or it was recorded as missed, by the database clock; null while it is running or requested.
 	FinishedAt sql.NullTime
-	// Why it failed, was abandoned or was missed; empty otherwise.
+	// Why it failed, was abandoned or was missed, or who requested the run; empty otherwise.
 	Error string
 }

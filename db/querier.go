@@ -83,11 +83,12 @@ type Querier interface {
 	// Late or doubled it does no harm: a lease that was renewed since does not match.
 	FreeLease(ctx context.Context, arg FreeLeaseParams) (int64, error)
 	// GiveBackSlot undoes a claim whose work was never begun, and returns how many rows it changed. The
-	// slot is abandoned, and the attempt does not count. 0 means that the attempt was not claimed, or
-	// is not running any more.
+	// slot is abandoned, and the attempt does not count. With keep_request a run that was requested,
+	// which says in error who did, is requested again. 0 means that the attempt was not claimed, or is
+	// not running any more.
 	//
 	// Late or doubled it does no harm: this term does not claim the attempt again, and another one has
-	// another token. RequestSlot sees to the first.
+	// another token. RequestSlot sees to the first, and a request that is kept keeps its number.
 	GiveBackSlot(ctx context.Context, arg GiveBackSlotParams) (int64, error)
 	// GuardLease, called in a transaction, holds off every successor until that transaction ends; the
 	// holder's renewals pass. No row (sql.ErrNoRows) means that the term is over: roll back. Under

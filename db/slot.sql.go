@@ -125,7 +125,10 @@ claimed AS (
                           ELSE excluded.started_at
                       END,
         finished_at = NULL,
-        error       = ''
+        error       = CASE
+                          WHEN s.state = 'requested' OR s.attempt = excluded.attempt THEN s.error
+                          ELSE ''
+                      END
     WHERE (s.attempt = excluded.attempt AND s.state = 'running' AND s.token = excluded.token)
        OR (s.attempt = excluded.attempt - 1
            AND (s.state = 'requested'
@@ -250,35 +253,38 @@ func (q *Queries) FinishSlot(ctx context.Context, arg FinishSlotParams) (int64, 
 }
 
 const giveBackSlot = `-- name: GiveBackSlot :execrows
-UPDATE leader_slot
-SET state       = 'abandoned',
-    attempt     = attempt - 1,
+UPDATE leader_slot AS s
+SET state       = CASE WHEN k.keep AND s.error <> '' THEN 'requested' ELSE 'abandoned' END,
+    attempt     = CASE WHEN k.keep AND s.error <> '' THEN s.attempt ELSE s.attempt - 1 END,
     started_at  = NULL,
-    finished_at = clock_timestamp(),
-    error       = $1
-WHERE job_name = $2
-  AND slot = $3
-  AND holder = $4
-  AND token = $5
-  AND attempt = $6
-  AND state = 'running'
+    finished_at = CASE WHEN k.keep AND s.error <> '' THEN NULL ELSE clock_timestamp() END,
+    error       = CASE WHEN k.keep AND s.error <> '' THEN s.error ELSE $1 END
+FROM (SELECT $7::boolean AS keep) AS k
+WHERE s.job_name = $2
+  AND s.slot = $3
+  AND s.holder = $4
+  AND s.token = $5
+  AND s.attempt = $6
+  AND s.state = 'running'
 `
 
 type GiveBackSlotParams struct {
-	Error   string
-	JobName string
-	Slot    time.Time
-	Holder  string
-	Token   int64
-	Attempt int32
+	Error       string
+	JobName     string
+	Slot        time.Time
+	Holder      string
+	Token       int64
+	Attempt     int32
+	KeepRequest bool
 }
 
 // GiveBackSlot undoes a claim whose work was never begun, and returns how many rows it changed. The
-// slot is abandoned, and the attempt does not count. 0 means that the attempt was not claimed, or
-// is not running any more.
+// slot is abandoned, and the attempt does not count. With keep_request a run that was requested,
+// which says in error who did, is requested again. 0 means that the attempt was not claimed, or is
+// not running any more.
 //
 // Late or doubled it does no harm: this term does not claim the attempt again, and another one has
-// another token. RequestSlot sees to the first.
+// another token. RequestSlot sees to the first, and a request that is kept keeps its number.
 func (q *Queries) GiveBackSlot(ctx context.Context, arg GiveBackSlotParams) (int64, error) {
 	result, err := q.db.ExecContext(ctx, giveBackSlot,
 		arg.Error,
@@ -287,6 +293,7 @@ func (q *Queries) GiveBackSlot(ctx context.Context, arg GiveBackSlotParams) (int
 		arg.Holder,
 		arg.Token,
 		arg.Attempt,
+		arg.KeepRequest,
 	)
 	if err != nil {
 		return 0, err

@@ -46,4 +46,4 @@ COMMENT ON COLUMN leader_slot.finished_at IS
     'When its last attempt ended, or it was recorded as missed, by the database clock; null while '
     'it is running or requested.';
 COMMENT ON COLUMN leader_slot.error IS
-    'Why it failed, was abandoned or was missed; empty otherwise.';
+    'Why it failed, was abandoned or was missed, or who requested the run; empty otherwise.';

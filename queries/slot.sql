@@ -41,7 +41,10 @@ claimed AS (
                           ELSE excluded.started_at
                       END,
         finished_at = NULL,
-        error       = ''
+        error       = CASE
+                          WHEN s.state = 'requested' OR s.attempt = excluded.attempt THEN s.error
+                          ELSE ''
+                      END
     WHERE (s.attempt = excluded.attempt AND s.state = 'running' AND s.token = excluded.token)
        OR (s.attempt = excluded.attempt - 1
            AND (s.state = 'requested'
@@ -85,23 +88,25 @@ WHERE job_name = sqlc.arg(job_name)
 
 -- name: GiveBackSlot :execrows
 -- GiveBackSlot undoes a claim whose work was never begun, and returns how many rows it changed. The
--- slot is abandoned, and the attempt does not count. 0 means that the attempt was not claimed, or
--- is not running any more.
+-- slot is abandoned, and the attempt does not count. With keep_request a run that was requested,
+-- which says in error who did, is requested again. 0 means that the attempt was not claimed, or is
+-- not running any more.
 --
 -- Late or doubled it does no harm: this term does not claim the attempt again, and another one has
--- another token. RequestSlot sees to the first.
-UPDATE leader_slot
-SET state       = 'abandoned',
-    attempt     = attempt - 1,
+-- another token. RequestSlot sees to the first, and a request that is kept keeps its number.
+UPDATE leader_slot AS s
+SET state       = CASE WHEN k.keep AND s.error <> '' THEN 'requested' ELSE 'abandoned' END,
+    attempt     = CASE WHEN k.keep AND s.error <> '' THEN s.attempt ELSE s.attempt - 1 END,
     started_at  = NULL,
-    finished_at = clock_timestamp(),
-    error       = sqlc.arg(error)
-WHERE job_name = sqlc.arg(job_name)
-  AND slot = sqlc.arg(slot)
-  AND holder = sqlc.arg(holder)
-  AND token = sqlc.arg(token)
-  AND attempt = sqlc.arg(attempt)
-  AND state = 'running';
+    finished_at = CASE WHEN k.keep AND s.error <> '' THEN NULL ELSE clock_timestamp() END,
+    error       = CASE WHEN k.keep AND s.error <> '' THEN s.error ELSE sqlc.arg(error) END
+FROM (SELECT sqlc.arg(keep_request)::boolean AS keep) AS k
+WHERE s.job_name = sqlc.arg(job_name)
+  AND s.slot = sqlc.arg(slot)
+  AND s.holder = sqlc.arg(holder)
+  AND s.token = sqlc.arg(token)
+  AND s.attempt = sqlc.arg(attempt)
+  AND s.state = 'running';
 
 -- name: ReadSlot :one
 -- ReadSlot returns the state of one slot and the database's time. Always one row: State is empty if

@@ -72,9 +72,11 @@ func (s *Scheduler) askForSlot(
 		})
 }
 
-// giveBack undoes a claim whose work was never begun, so that the attempt does not count. Where
+// giveBack undoes a claim whose work was never begun, so that the attempt does not count, and a run
+// that was requested is so still, unless it was this term's own work that has declined it. Where
 // that fails, the next leader finds the slot abandoned, and the attempt counts.
 func (s *Scheduler) giveBack(ctx context.Context, slot *Slot, why error) error {
+	over := ctx.Err() != nil || slot.term.Err() != nil || errors.Is(why, errNotLive)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.callLimit)
 	defer cancel()
 	arg := slot.finish(StateAbandoned, "given back before the work began: "+why.Error())
@@ -86,6 +88,8 @@ func (s *Scheduler) giveBack(ctx context.Context, slot *Slot, why error) error {
 			Token:   arg.Token,
 			Attempt: arg.Attempt,
 			Error:   arg.Error,
+
+			KeepRequest: over,
 		})
 	}
 	n, err := pgcall.AskWhile(ctx, s.calls, pgcall.Passing, give)

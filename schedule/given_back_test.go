@@ -109,3 +109,40 @@ func TestWorkThatWasNotStartedGivesTheSlotToTheNextLeader(t *testing.T) {
 		wantOutcomes(t, tb, "01:00 done 1")
 	})
 }
+
+// An operator asks for a run that no attempts limit, and the leader shuts down as it claims it.
+func TestRequestOutlivesTheShutdownThatGaveItsRunBack(t *testing.T) {
+	for name, trouble := range map[string]pgfake.Trouble{
+		"slow answer":        {Slow: 500 * time.Millisecond},
+		"answer that's lost": {Slow: 500 * time.Millisecond, Loses: pgfake.ErrReset},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				tb := pgfake.NewTable()
+				d := &diary{table: tb}
+				policy := schedule.Policy{Attempts: 1}
+				operator := start(t, tb, leader.Config{})
+				until(30 * time.Minute)
+				stop := start(t, tb, leader.Config{}).follow(t, daily(time.Hour), policy, d.work(0))
+				until(2 * time.Hour)
+				stop()
+				wantOutcomes(t, tb, "01:00 done 1")
+				if err := operator.Rerun(t.Context(), "job", midnight().Add(time.Hour)); err != nil {
+					t.Fatal(err)
+				}
+				p := start(t, tb, leader.Config{})
+				p.path.Suffer(pgfake.Only(pgfake.KindClaimSlot, trouble))
+				stop = p.follow(t, daily(time.Hour), policy, d.work(0))
+				time.Sleep(200 * time.Millisecond)
+				stop()
+				wantOutcomes(t, tb, "01:00 requested 2")
+				if n := len(p.reported(schedule.EventGivenBack)); n != 1 {
+					t.Errorf("%d slots were reported as given back, want 1", n)
+				}
+				start(t, tb, leader.Config{}).follow(t, daily(time.Hour), policy, d.work(0))
+				time.Sleep(time.Minute)
+				wantOutcomes(t, tb, "01:00 done 3")
+			})
+		})
+	}
+}

@@ -20,7 +20,7 @@ type Record struct {
 	Holder     string    // of that term
 	StartedAt  time.Time // when the last attempt began whose work was; zero if none
 	FinishedAt time.Time // when that ended, or it was recorded as missed; or zero
-	Error      string    // why it failed, was abandoned or was missed
+	Error      string    // why it failed, was abandoned or missed, or who requested it
 }
 
 // History returns a job's latest slots, newest first, at most limit of them: what ran, what did
@@ -62,7 +62,8 @@ func recordOf(row db.LeaderSlot) Record {
 
 // Rerun asks for another run of a slot that is decided, also of one that was missed: whoever leads
 // the job by Run runs it within half a minute, and RunDue and RunSlot run it when they are called.
-// Its attempts go on counting, and do not limit this run. If that run is cut off too, ask again.
+// Its attempts go on counting, and do not limit this run. If that run is cut off too, ask again;
+// one that a shutdown gave back is still requested.
 //
 // It returns ErrNoSlot for a slot that is not on record, or is running.
 func (s *Scheduler) Rerun(ctx context.Context, job string, slot time.Time) error {

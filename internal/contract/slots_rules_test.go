@@ -199,5 +199,40 @@ func TestLateStatementOfAnAttemptGivenBackDoesNotConcernTheRequestedRun(t *testi
 		if giveBack() != 0 {
 			t.Error("the late give-back has undone the requested run")
 		}
+
+		// Of a requested run the request is kept, and none of its statements may concern the next.
+		if n, err := q.FinishSlot(t.Context(), db.FinishSlotParams{
+			JobName: job, Holder: e.Holder(), Token: term.Token(), Slot: at, Attempt: 2, State: "done",
+		}); n != 1 || err != nil {
+			t.Fatal(n, err)
+		}
+		if n, err := q.RequestSlot(t.Context(), db.RequestSlotParams{
+			JobName: job, Slot: at, Attempt: 2, Error: "requested by somebody",
+		}); n != 1 || err != nil {
+			t.Fatal(n, err)
+		}
+		keep := db.GiveBackSlotParams{
+			JobName: job, Holder: e.Holder(), Token: term.Token(), Slot: at, Attempt: 3, KeepRequest: true,
+		}
+		for range 2 { // it is asked again
+			if !claim(2) {
+				t.Fatal("the requested slot was not claimed")
+			}
+		}
+		for _, want := range []int64{1, 0} {
+			if n, err := q.GiveBackSlot(t.Context(), keep); n != want || err != nil {
+				t.Errorf("giving the requested run back changed %d rows, %v; want %d", n, err, want)
+			}
+		}
+		rows, err := q.ListSlots(t.Context(), db.ListSlotsParams{JobName: job, MaxRows: 1})
+		if err != nil || rows[0].State != "requested" || rows[0].Error != "requested by somebody" {
+			t.Errorf("%+v, %v; want the request", rows, err)
+		}
+		if claim(2) || !claim(3) {
+			t.Error("want the late claim refused and the next one granted")
+		}
+		if n, err := q.GiveBackSlot(t.Context(), keep); n != 0 || err != nil {
+			t.Errorf("the late give-back changed %d rows, %v", n, err)
+		}
 	})
 }

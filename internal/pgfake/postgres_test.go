@@ -166,6 +166,7 @@ func (c *comparison) giveBack(t *rapid.T) {
 	arg := db.GiveBackSlotParams{
 		JobName: c.job, Holder: holder, Token: token, Slot: c.slot(t),
 		Attempt: rapid.Int32Range(0, 3).Draw(t, "attempt"), Error: "not begun",
+		KeepRequest: rapid.Bool().Draw(t, "keep request"),
 	}
 	both(t, c, arg, func(q db.Querier) (int64, error) { return q.GiveBackSlot(t.Context(), arg) })
 }

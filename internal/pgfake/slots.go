@@ -98,10 +98,13 @@ func (p *Path) ClaimSlot(ctx context.Context, arg db.ClaimSlotParams) (db.ClaimS
 			claimed = startable(row, arg)
 		}
 		if claimed {
+			requested := row.State == StateRequested
 			row.State, row.Attempt = StateRunning, row.Attempt+1
 			row.Token, row.Holder = arg.Token, arg.Holder
 			row.StartedAt, row.FinishedAt = sql.NullTime{Time: now, Valid: true}, sql.NullTime{}
-			row.Error = ""
+			if !requested {
+				row.Error = ""
+			}
 		}
 		if row == nil {
 			return db.ClaimSlotRow{}, sql.ErrNoRows
@@ -168,8 +171,13 @@ func (p *Path) GiveBackSlot(ctx context.Context, arg db.GiveBackSlotParams) (int
 		if tb.locks.keepsSlot(key) {
 			return 0, errLocked
 		}
+		row.StartedAt = sql.NullTime{}
+		if arg.KeepRequest && row.Error != "" {
+			row.State = StateRequested
+			return 1, nil
+		}
 		row.State, row.Error, row.Attempt = StateAbandoned, arg.Error, row.Attempt-1
-		row.StartedAt, row.FinishedAt = sql.NullTime{}, sql.NullTime{Time: tb.now(), Valid: true}
+		row.FinishedAt = sql.NullTime{Time: tb.now(), Valid: true}
 		return 1, nil
 	})
 }
