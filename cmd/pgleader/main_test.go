@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"os"
+	"os/signal"
+	"syscall"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -22,6 +24,10 @@ func TestMain(m *testing.M) {
 type mainRunner struct{ m *testing.M }
 
 func (r mainRunner) Run() int {
+	// Under nohup all that is started here would ignore it too.
+	if signal.Ignored(syscall.SIGHUP) {
+		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
+	}
 	defer func() {
 		for _, clean := range cleanUp {
 			clean()

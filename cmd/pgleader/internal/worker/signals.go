@@ -21,7 +21,8 @@ func (w *Worker) Asked() os.Signal {
 func (w *Worker) listen() (stop func()) {
 	incoming := make(chan os.Signal, 16)
 	for _, sig := range caught() {
-		if !signal.Ignored(sig) { // as under nohup: then the command inherits that
+		// What is ignored, as under nohup, the command is to inherit. A reload is asked for by name.
+		if !signal.Ignored(sig) || isReload(sig) && w.config.Reload {
 			signal.Notify(incoming, sig)
 		}
 	}
