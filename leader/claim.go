@@ -142,6 +142,7 @@ func (e *Elector) install(
 		}
 		return nil, ctx.Err()
 	}
+	t.vacate = func() { e.seats.vacate(st, t) }
 	// Before anything can report the term lost.
 	e.emit(Event{Kind: EventElected, Job: job, Holder: e.holder, Token: token})
 	e.watchdog.add(t)

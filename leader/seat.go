@@ -106,17 +106,22 @@ func (s *seats) leave(st *seat) {
 	s.change(func() { st.busy, st.working = false, false }, st)
 }
 
-// occupy puts a new term on the seat, which the caller has taken. The seat lets go of the term when
-// that is over: a term keeps the context of its caller, with all values in it.
+// occupy puts a new term on the seat, which the caller has taken, unless it is over already.
 func (s *seats) occupy(st *seat, t *Term) {
-	s.change(func() { st.term = t }, st)
-	context.AfterFunc(t.ctx, func() {
-		s.change(func() {
-			if st.term == t {
-				st.term = nil
-			}
-		}, st)
-	})
+	s.change(func() {
+		if t.ctx.Err() == nil {
+			st.term = t
+		}
+	}, st)
+}
+
+// vacate lets go of a term that is over: it keeps the context of its caller, with all values in it.
+func (s *seats) vacate(st *seat, t *Term) {
+	s.change(func() {
+		if st.term == t {
+			st.term = nil
+		}
+	}, st)
 }
 
 // work keeps the seat until leave also after the term was lost.

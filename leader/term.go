@@ -16,6 +16,7 @@ type Term struct {
 	token    int64
 	ctx      context.Context
 	cancel   context.CancelCauseFunc
+	vacate   func() // called once when a live term has ended
 
 	// Under watchdog.mu.
 	trust    instant   // until when this process may take itself for the leader

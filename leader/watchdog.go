@@ -75,10 +75,17 @@ func (w *watchdog) expired(t *Term) bool {
 // end ends a live term with the given cause, and reports whether it was live. Whoever learns first
 // that a term is over ends it here, before any clean-up.
 func (w *watchdog) end(t *Term, cause error) bool {
+	live := w.remove(t, cause)
+	if live {
+		t.vacate()
+	}
+	return live
+}
+
+func (w *watchdog) remove(t *Term, cause error) (live bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	_, live := w.terms[t]
-	if live {
+	if _, live = w.terms[t]; live {
 		delete(w.terms, t)
 		if len(w.terms) == 0 {
 			nudge(w.emptied)
