@@ -12,7 +12,8 @@ import (
 
 // A Path is one process's way to the table. It implements db.Querier.
 type Path struct {
-	table *Table
+	db.Querier // nil: whoever adds a query need not fake it, unless a test asks it here
+	table      *Table
 
 	mu      sync.Mutex
 	trouble func(Statement) Trouble
