@@ -307,7 +307,7 @@ WHERE l.holder = excluded.holder AND l.token = excluded.token AND l.expires_at >
 	{
 		"an error of work is swallowed with its answer", "10",
 		[]edit{{
-			"schedule/run.go", "func (r *runner) settle", "if r.unsettled == nil {",
+			"schedule/turn.go", "func (r *runner) settle", "if r.unsettled == nil {",
 			"if r.unsettled == nil || true {",
 		}},
 		slots("TestErrorOfWorkReachesTheCallerThoughItsAnswerWasLost"),
