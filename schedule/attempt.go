@@ -38,6 +38,15 @@ func (e ending) err() error {
 	return errors.Join(e.why, e.work)
 }
 
+// learn takes over what is on record about the attempt: what was completed and looked uncommitted
+// was committed all the same.
+func (e *ending) learn(row db.ReadSlotRow) {
+	e.state, e.why = State(row.State), nil
+	if e.state == StateDone && errors.Is(e.work, errUncommitted) {
+		e.work = nil
+	}
+}
+
 // runAttempt runs the work of a claimed slot and records how it ended.
 func (s *Scheduler) runAttempt(
 	ctx context.Context, slot *Slot, work func(context.Context, *Slot) error,
@@ -127,12 +136,9 @@ func (s *Scheduler) lookUp(ctx context.Context, end ending, lost error) ending {
 			end.state, end.why = StateAbandoned, errors.Join(lost, errTaken)
 			return end
 		case err == nil:
-			end.state, end.why = State(row.State), nil
+			end.learn(row)
 			if end.state == StateRunning {
 				end.state, end.why = StateAbandoned, lost
-			}
-			if end.state == StateDone && errors.Is(end.work, errUncommitted) {
-				end.work = nil
 			}
 			return end
 		case limit.over(err):

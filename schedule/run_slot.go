@@ -141,9 +141,8 @@ func (o *oneSlot) outcome(row db.ReadSlotRow) (ran bool, err error) {
 		return false, o.end.err() // it could not be recorded in time, and is not run again
 	case State(row.State) == StateAbandoned:
 		return false, nil
-	case State(row.State) == StateDone && errors.Is(o.end.work, errUncommitted):
-		return true, nil
 	}
+	o.end.learn(row)
 	return true, o.end.work
 }
 

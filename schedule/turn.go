@@ -127,16 +127,15 @@ func (r *runner) settle(ctx context.Context) error {
 		return err
 	}
 	r.unsettled = nil
-	end.state = State(row.State)
-	switch {
-	case end.slot.is(row) && end.decided():
-		if end.state == StateDone && errors.Is(end.work, errUncommitted) {
-			end.work = nil
-		}
+	if !end.slot.is(row) {
+		return nil // it is run again
+	}
+	unrecorded := end.err()
+	if end.learn(row); end.decided() {
 		r.found.Ran++
 		r.failure = end.work
-	case end.slot.is(row): // unless it is run again
-		r.failure = end.err()
+	} else {
+		r.failure = unrecorded
 	}
 	return nil
 }
