@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/pgleader/pgleader/internal/pgcall"
 )
 
 const (
@@ -121,7 +123,7 @@ func (c Config) timing() (timing, error) {
 			"raise TTL, or set RenewEvery to less", ErrConfig, c.StopWithin, room, t.ttl, t.renewEvery)
 	}
 	t.margin = reserve + c.StopWithin
-	t.retryPause = max(minInterval, min(t.renewEvery/10, time.Second))
+	t.retryPause = pgcall.RetryPause(t.renewEvery)
 	t.wallCheck = min(reserve/2, time.Second)
 
 	if t.renewEvery < minInterval {

@@ -162,8 +162,8 @@ func (l *lookout) dueIn(left time.Duration) time.Time {
 	return time.Now().Add(left + rand.N(min(l.retryEvery/10, maxSpread)))
 }
 
-// retryWait is RetryEvery or up to a quarter longer.
-func (c *core) retryWait() time.Duration { return c.retryEvery + rand.N(c.retryEvery/4) }
+// retryWait is the time to the next look, if nothing wakes the lookout earlier.
+func (l *lookout) retryWait() time.Duration { return pgcall.Spread(l.retryEvery) }
 
 // look asks once for the leases of all waiters, and hands the sightings out.
 func (l *lookout) look(ctx context.Context) (jobs []string, err error) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"time"
 
 	"github.com/pgleader/pgleader/internal/pgcall"
@@ -55,8 +54,8 @@ func New(elector *leader.Elector, cfg Config) (*Scheduler, error) {
 	if s.log == nil {
 		s.log = timing.Logger
 	}
-	pause := max(10*time.Millisecond, min(timing.RenewEvery/10, time.Second))
-	s.calls = pgcall.New(pgcall.ConnectorOf(elector.DB()), s.callLimit, pause, s.retryEvery)
+	s.calls = pgcall.New(pgcall.ConnectorOf(elector.DB()), s.callLimit,
+		pgcall.RetryPause(timing.RenewEvery), s.retryEvery)
 	return s, nil
 }
 
@@ -100,5 +99,5 @@ func (s *Scheduler) insists(event Event) func(error) bool {
 	}
 }
 
-// retryWait is the elector's RetryEvery or up to a quarter longer.
-func (s *Scheduler) retryWait() time.Duration { return s.retryEvery + rand.N(s.retryEvery/4) }
+// retryWait is how long to wait where the database, or another process, has to move first.
+func (s *Scheduler) retryWait() time.Duration { return pgcall.Spread(s.retryEvery) }

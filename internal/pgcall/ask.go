@@ -2,6 +2,7 @@ package pgcall
 
 import (
 	"context"
+	"math/rand/v2"
 	"time"
 )
 
@@ -44,6 +45,16 @@ func AskWhile[T any](
 		}
 	}
 }
+
+// RetryPause is how long to wait between two tries of what is to be done so often: a tenth of it, at
+// least 10 ms and at most a second.
+func RetryPause(every time.Duration) time.Duration {
+	return max(10*time.Millisecond, min(every/10, time.Second))
+}
+
+// Spread is d or up to a quarter longer, at random, so that many who wait for it do not come at
+// once.
+func Spread(d time.Duration) time.Duration { return d + rand.N(d/4) }
 
 // Sleep waits, or returns ctx's error as soon as it ends.
 func Sleep(ctx context.Context, d time.Duration) error {
