@@ -46,8 +46,8 @@ func AskWhile[T any](
 	}
 }
 
-// RetryPause is how long to wait between two tries of what is to be done so often: a tenth of it, at
-// least 10 ms and at most a second.
+// RetryPause is how long to wait between two tries of what is to be done so often: a tenth of it,
+// at least 10 ms and at most a second.
 func RetryPause(every time.Duration) time.Duration {
 	return max(10*time.Millisecond, min(every/10, time.Second))
 }
